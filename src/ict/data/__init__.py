@@ -1,0 +1,14 @@
+"""Datasets by name. A reader is called as reader(folder, seed, **options) and returns a `Dataset`."""
+
+from ict.registry import Entry, Registry
+
+DATASETS = Registry(
+    "dataset",
+    __name__,
+    {
+        "moons": Entry("moons:moons", "two interleaved half circles, as in the paper's figure"),
+        "digits": Entry("digits:digits", "scikit-learn's 8x8 scans of handwritten digits; needs no download"),
+        "cifar10": Entry("cifar10:cifar10", "CIFAR-10 from its official binary or Python batches"),
+        "svhn": Entry("svhn:svhn", "Street View House Numbers from the official .mat files"),
+    },
+)

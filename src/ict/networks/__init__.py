@@ -1,0 +1,15 @@
+"""Networks by name. A network is built as Network(shape, n_classes, **options) and returns logits."""
+
+from ict.registry import Entry, Registry
+
+NETWORKS = Registry(
+    "network",
+    __name__,
+    {
+        "mlp": Entry("mlp:MLP", "the figure's perceptron: three hidden layers of 20"),
+        "mlp-wide": Entry("mlp:WideMLP", "two hidden layers of 256 with batch norm, for feature vectors"),
+        "convnet": Entry("convnet:ConvNet", "a small convolutional network for tiny images"),
+        "cnn13": Entry("cnn13:CNN13", "the 13-layer network of the paper's first two tables"),
+        "wrn-28-2": Entry("wrn:WideResNet", "Wide ResNet 28-2, the authors' variant or Oliver et al.'s"),
+    },
+)

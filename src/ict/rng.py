@@ -1,0 +1,73 @@
+"""Randomness as a function of (seed, use, step): nothing is carried from one draw to the next.
+
+Every use has its own tag, so that no two uses ever share a key, and a checkpoint needs no generator state.
+"""
+
+from enum import IntEnum
+
+import torch
+from torch import Tensor
+
+_MASK = 2**64 - 1
+
+
+class Use(IntEnum):
+    """What a key is for: the first thing folded into the seed."""
+
+    INIT = 1  # network weights
+    DATA = 2  # made-up data, held-out test rows
+    SPLIT = 3  # labeled, validation, unlabeled rows
+    ROWS = 4  # the order of examples in an epoch
+    DRAWS = 5  # explicit draws: lambda, crops, flips, noise
+    DROPOUT = 6  # implicit draws from torch's default generator
+
+
+def fold(seed: int, *data: int) -> int:
+    """A well-mixed 63-bit key from a seed and any integers (splitmix64, one round for each)."""
+    key = 0
+    for value in (seed, *data):
+        key = (key + value + 0x9E3779B97F4A7C15) & _MASK  # the constant keeps zeros from mapping to zero
+        key = ((key ^ (key >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        key = ((key ^ (key >> 27)) * 0x94D049BB133111EB) & _MASK
+        key ^= key >> 31
+    return key >> 1
+
+
+def default_generator(device: torch.device) -> torch.Generator:
+    """Torch's own generator of a device, which dropout draws from.
+
+    `torch.manual_seed` would do, but it queues a call with a stack trace for CUDA each time.
+    """
+    if device.type == "cuda":
+        torch.cuda.init()
+        return torch.cuda.default_generators[device.index or 0]
+    return torch.default_generator
+
+
+class Rng:
+    """Explicit draws on a device, from a generator that is reseeded at every step."""
+
+    def __init__(self, device: torch.device, key: int = 0) -> None:
+        self.device = device
+        self.generator = torch.Generator(device).manual_seed(key)
+
+    def reseed(self, key: int) -> None:
+        self.generator.manual_seed(key)
+
+    def beta(self, alpha: float) -> Tensor:
+        """One draw of Beta(alpha, alpha), 0-d. In float64 inside: at alpha = .1 float32 gammas underflow to 0/0."""
+        concentration = torch.full((2,), alpha, dtype=torch.float64, device=self.device)
+        draw = torch._sample_dirichlet(concentration, generator=self.generator)
+        return draw[0].to(torch.get_default_dtype())
+
+    def integers(self, high: int, n: int) -> Tensor:
+        """n integers in [0, high), one for each example of the batch."""
+        return torch.randint(high, (n,), generator=self.generator, device=self.device)
+
+    def uniform(self, n: int) -> Tensor:
+        """n numbers in [0, 1), one for each example of the batch."""
+        return torch.rand((n,), generator=self.generator, device=self.device)
+
+    def normal_like(self, x: Tensor) -> Tensor:
+        """Standard normal noise in the shape of a batch."""
+        return torch.randn(x.shape, generator=self.generator, device=self.device, dtype=x.dtype)
