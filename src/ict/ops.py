@@ -42,7 +42,8 @@ def kl(targets: Tensor, logits: Tensor) -> Tensor:
 
 def entropy(probs: Tensor) -> Tensor:
     """Mean of -sum_c p_c log p_c, with 0 log 0 = 0."""
-    return torch.special.entr(probs).sum(dim=1).mean()
+    terms: Tensor = torch.special.entr(probs)
+    return terms.sum(dim=1).mean()
 
 
 def _full(x: Tensor) -> Tensor:

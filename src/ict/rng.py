@@ -20,6 +20,8 @@ class Use(IntEnum):
     ROWS = 4  # the order of examples in an epoch
     DRAWS = 5  # explicit draws: lambda, crops, flips, noise
     DROPOUT = 6  # implicit draws from torch's default generator
+    REPEATED = 7  # crops and flips of labeled batches that repeat within an epoch
+    VALID = 8  # crops and flips of validation images
 
 
 def fold(seed: int, *data: int) -> int:

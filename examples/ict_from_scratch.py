@@ -1,0 +1,162 @@
+"""Interpolation Consistency Training on one page: torch alone, read it from top to bottom.
+
+It trains on 8x8 scans of handwritten digits with ten labels a class. The package `ict` does the same work with
+checkpoints, recipes and any network; its first steps equal this file's bit for bit (tests/test_from_scratch.py).
+
+    python examples/ict_from_scratch.py
+"""
+
+import csv
+import gzip
+from copy import deepcopy
+from importlib.util import find_spec
+from math import cos, exp, pi
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor, nn
+
+STEPS, BATCH, PAD = 1500, 100, 1
+LR, MOMENTUM, WEIGHT_DECAY = 0.1, 0.9, 5e-4
+ALPHA, W_MAX, EMA_DECAY = 1.0, 100.0, 0.99
+INIT, ROWS, DRAWS, LABELED, UNLABELED = 1, 4, 5, 0, 1  # what a random key is for
+
+
+def fold(seed: int, *data: int) -> int:
+    """Mix integers into a key (splitmix64): each draw depends on the seed, its use and the step, on nothing else."""
+    key, mask = 0, 2**64 - 1
+    for value in (seed, *data):
+        key = (key + value + 0x9E3779B97F4A7C15) & mask
+        key = ((key ^ (key >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        key = ((key ^ (key >> 27)) * 0x94D049BB133111EB) & mask
+        key ^= key >> 31
+    return key >> 1
+
+
+class ConvNet(nn.Module):
+    def __init__(self, width: int, n_classes: int) -> None:
+        super().__init__()
+        first = [*self.conv(1, width), *self.conv(width, width), nn.MaxPool2d(2)]
+        second = [*self.conv(width, 2 * width), *self.conv(2 * width, 2 * width)]
+        self.features, self.head = nn.Sequential(*first, *second), nn.Linear(2 * width, n_classes)
+
+    def conv(self, n_in: int, n_out: int) -> tuple[nn.Module, ...]:
+        return nn.Conv2d(n_in, n_out, 3, padding=1, bias=False), nn.BatchNorm2d(n_out), nn.LeakyReLU(0.1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.features(x).mean((2, 3)))
+        return logits
+
+
+def batch_rows(rows: Tensor, seed: int, stream: int, step: int) -> Tensor:
+    """The examples of a step: every pass over `rows` is a fresh permutation, what does not fill a batch is dropped."""
+    epoch, index = divmod(step, len(rows) // BATCH)
+    generator = Generator().manual_seed(fold(fold(seed, ROWS, stream), epoch, 0))
+    return rows[torch.randperm(len(rows), generator=generator)][index * BATCH : (index + 1) * BATCH]
+
+
+def random_shift(images: Tensor, rng: Generator) -> Tensor:
+    """Move each image by up to PAD pixels each way; what comes in is black."""
+    n, _, height, width = images.shape
+    rows = torch.arange(height) + torch.randint(2 * PAD + 1, (n,), generator=rng)[:, None]
+    columns = torch.arange(width) + torch.randint(2 * PAD + 1, (n,), generator=rng)[:, None]
+    padded = F.pad(images, (PAD, PAD, PAD, PAD))[:, 0]
+    return padded[torch.arange(n)[:, None, None], rows[:, :, None], columns[:, None, :]][:, None]
+
+
+def beta(alpha: float, rng: Generator) -> Tensor:
+    concentration = torch.tensor([alpha, alpha], dtype=torch.float64)
+    return torch._sample_dirichlet(concentration, generator=rng)[0].float()
+
+
+def mix(lam: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    return lam * a + (1 - lam) * b
+
+
+def partner(x: Tensor) -> Tensor:
+    """For each example of a shuffled batch another one."""
+    return x.roll(1, dims=0)
+
+
+class ICT:
+    """A student, its moving average, and the update that trains them."""
+
+    def __init__(self, images: Tensor, labels: Tensor, labeled: Tensor, unlabeled: Tensor, seed: int, width: int = 16):
+        self.images, self.labels, self.labeled, self.unlabeled, self.seed = (
+            images,
+            labels,
+            labeled,
+            unlabeled,
+            seed,
+        )
+        pixels = images.double() / 255
+        self.mean, self.std = pixels.mean().float(), pixels.std(correction=0).float()
+        torch.default_generator.manual_seed(fold(seed, INIT))
+        self.student = ConvNet(width, n_classes=10)
+        self.teacher = deepcopy(self.student).requires_grad_(False)
+        self.optimizer = torch.optim.SGD(
+            self.student.parameters(), LR, momentum=MOMENTUM, nesterov=True, weight_decay=WEIGHT_DECAY
+        )
+
+    def standardize(self, images: Tensor) -> Tensor:
+        return (images.float() / 255 - self.mean) / self.std
+
+    def update(self, step: int) -> Tensor:
+        rng = Generator().manual_seed(fold(self.seed, DRAWS, step))
+        rows_x = batch_rows(self.labeled, self.seed, LABELED, step)
+        rows_u = batch_rows(self.unlabeled, self.seed, UNLABELED, step)
+        x, y = (
+            self.standardize(random_shift(self.images[rows_x], rng)),
+            F.one_hot(self.labels[rows_x], 10).float(),
+        )
+        u = self.standardize(random_shift(self.images[rows_u], rng))
+        lam_s, lam = beta(ALPHA, rng), beta(ALPHA, rng)
+
+        with torch.no_grad():  # the teacher's predictions at two points, interpolated, ...
+            p = self.teacher(u).softmax(1)
+            fake_labels = mix(lam, p, partner(p))
+        logits_x = self.student(mix(lam_s, x, partner(x)))
+        logits_u = self.student(mix(lam, u, partner(u)))  # ... are what the student shall say at the interpolation
+        supervised = F.cross_entropy(logits_x, mix(lam_s, y, partner(y)))
+        consistency = F.mse_loss(logits_u.softmax(1), fake_labels)
+        w = W_MAX * exp(-5 * (1 - min(step / STEPS / 0.25, 1.0)) ** 2)
+        loss = supervised + w * consistency
+
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.param_groups[0]["lr"] = LR * 0.5 * (cos(pi * (step / STEPS / 1.125)) + 1)
+        self.optimizer.step()
+        decay = min(1 - 1 / (step + 2), EMA_DECAY)
+        with torch.no_grad():
+            for average, value in zip(self.teacher.parameters(), self.student.parameters(), strict=True):
+                average.lerp_(value, 1 - decay)
+        return loss.detach()
+
+
+def load_digits() -> tuple[Tensor, Tensor]:
+    """1797 images and labels, from the data file inside scikit-learn's package, which need not be imported."""
+    spec = find_spec("sklearn")
+    assert spec is not None and spec.origin is not None, "pip install scikit-learn: the images are inside it"
+    with gzip.open(Path(spec.origin).parent / "datasets" / "data" / "digits.csv.gz", "rt") as file:
+        table = torch.tensor([[float(value) for value in row] for row in csv.reader(file)])
+    return table[:, :-1].to(torch.uint8).reshape(-1, 1, 8, 8), table[:, -1].long()
+
+
+def main() -> None:
+    images, labels = load_digits()
+    order = torch.randperm(len(labels), generator=Generator().manual_seed(0))
+    test, train = order[:539], order[539:]
+    labeled = torch.cat([train[labels[train] == c][:10] for c in range(10)])
+    job = ICT(images, labels, labeled, train, seed=0)
+    for step in range(STEPS):
+        loss = job.update(step)
+        if step % 250 == 249:
+            job.teacher.eval()
+            wrong = job.teacher(job.standardize(images[test])).argmax(1) != labels[test]
+            job.teacher.train()
+            print(f"step {step + 1:4}  loss {loss:.3f}  test error {100 * wrong.float().mean():.2f} %")
+
+
+if __name__ == "__main__":
+    main()

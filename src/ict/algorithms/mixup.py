@@ -1,0 +1,31 @@
+"""Supervised mixup (Zhang et al., 2018), the second row of the paper's tables.
+
+L = CE(f(Mix(x, x')), Mix(y, y')),  lambda ~ Beta(alpha, alpha), one a batch
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from ict.contract import Batch, Draws, Loss, Network
+from ict.fields import check_fields, positive
+from ict.ops import cross_entropy, mix, one_hot
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mixup:
+    alpha: float = 1.0
+
+    views: ClassVar[int] = 0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        positive(alpha=self.alpha)
+
+    def loss(self, student: Network, teacher: Network, batch: Batch, w: Tensor, rng: Draws) -> Loss:  # noqa: ARG002
+        lam = rng.beta(self.alpha)
+        z = student(mix(lam, batch.x, batch.partner(batch.x)))
+        y = one_hot(batch.y, like=z)
+        l_s = cross_entropy(z, mix(lam, y, batch.partner(y)))
+        return Loss(l_s, {"supervised": l_s.detach()})

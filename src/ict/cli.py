@@ -1,0 +1,180 @@
+"""The `ict` command. Thin: each verb checks its words, calls one function and prints what came back."""
+
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from ict import __version__
+from ict.errors import Diverged, UserError
+
+app = typer.Typer(
+    name="ict",
+    help="Interpolation Consistency Training: learn from few labels and many unlabeled examples.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+DataDir = Annotated[Path | None, typer.Option(help="Folder with the dataset's files. [default: $ICT_DATA]")]
+DeviceName = Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="Where to compute.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON alone on stdout.")]
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"ict {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def train(
+    recipe: Annotated[str, typer.Argument(help="A name that 'ict list' shows, or a JSON file.")],
+    seed: Annotated[int, typer.Option(help="Decides the split, the weights and every draw.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="The run's folder. [default: runs/RECIPE/HASH/seedN]")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change the recipe, e.g. train.steps=500."),
+    ] = None,
+    device: DeviceName = "auto",
+    mode: Annotated[Literal["exact", "fast"], typer.Option(help="Bit-reproducible, or quick on a GPU.")] = "exact",
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the newest checkpoint.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="With --resume: although the recipe changed.")] = False,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train by a recipe, evaluate once on the test set and write a run folder."""
+    from ict import run
+    from ict.console import progress_bar, run_summary
+    from ict.recipe import change
+    from ict.recipes import find
+
+    resolved = change(find(recipe), settings or [])
+    folder = out or run.default_folder(resolved, seed)
+    with progress_bar(resolved.train.steps) as advance:
+        finished = run.train(
+            resolved,
+            seed=seed,
+            out=folder,
+            device=device,
+            mode=mode,
+            resume=resume,
+            force=force,
+            data_dir=data_dir,
+            log=advance,
+        )
+    typer.echo(json.dumps(finished.result, indent=2) if as_json else run_summary(finished.result, folder))
+
+
+@app.command()
+def evaluate(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],
+    device: DeviceName = "auto",
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure the test error of a run's saved model again."""
+    from ict.run import evaluate as measure
+
+    found = measure(run, device=device, data_dir=data_dir)
+    text = f"{found['recipe']} seed {found['seed']}: test error {found['test_error']:.2%} of {found['n_test']} examples"
+    typer.echo(json.dumps(found, indent=2) if as_json else text)
+
+
+@app.command("list")
+def list_names(
+    what: Annotated[
+        Literal["recipes", "algorithms", "networks", "datasets"], typer.Argument(help="What to list.")
+    ] = "recipes",
+) -> None:
+    """Show what there is: one name a line when piped."""
+    from ict.algorithms import ALGORITHMS
+    from ict.data import DATASETS
+    from ict.networks import NETWORKS
+    from ict.recipes import RECIPES
+
+    if what == "recipes":
+        rows = {name: _reported(recipe.reported) for name, recipe in RECIPES.items()}
+    else:
+        registry = {"algorithms": ALGORITHMS, "networks": NETWORKS, "datasets": DATASETS}[what]
+        rows = {name: registry.summary(name) for name in registry}
+    width = max(map(len, rows))
+    for name, remark in rows.items():
+        typer.echo(f"{name:{width}}  {remark}".rstrip() if sys.stdout.isatty() else name)
+
+
+def _reported(reported: Any) -> str:
+    if reported is None:
+        return ""
+    deviation = "" if reported.std is None else f" ± {reported.std}"
+    return f"paper: {reported.mean}{deviation} % test error"
+
+
+@app.command()
+def data(
+    name: Annotated[str, typer.Argument(help="cifar10 or svhn.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files go.")],
+    url: Annotated[str | None, typer.Option(help="Another server that holds the same files.")] = None,
+) -> None:
+    """Download a dataset from its official address; a broken download goes on where it stopped."""
+    from ict.data.download import download
+
+    download(name, folder, base_url=url, report=typer.echo)
+
+
+@app.command()
+def figure(
+    name: Annotated[Literal["moons"], typer.Argument(help="Which figure.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The picture's file.")] = Path("moons.png"),
+    seed: Annotated[int, typer.Option(help="Decides the points, the weights and every draw.")] = 0,
+) -> None:
+    """Draw the paper's two-moons figure."""
+    from ict.figure import moons
+
+    assert name == "moons"  # the only one so far
+    typer.echo(moons(out, seed))
+
+
+@app.command()
+def demo(
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 3,
+    out: Annotated[Path, typer.Option(help="Folder for runs, table and picture.")] = Path("runs/demo"),
+) -> None:
+    """Compare supervised training, LabelSpreading and ICT on handwritten digits with ten labels a class."""
+    from ict.demo import demo as run_demo
+
+    typer.echo(run_demo(out, seeds))
+
+
+def main() -> None:
+    """Run the command; a mistake is one sentence on stderr and exit code 2."""
+    warnings.showwarning = lambda message, *_, **__: typer.echo(f"warning: {message}", err=True)
+    try:
+        app()
+    except UserError as problem:
+        _fail(str(problem), 2)
+    except Diverged as problem:
+        _fail(f"{problem} The last good checkpoint is kept.", 1)
+    except KeyboardInterrupt:
+        _fail("interrupted; the same command with --resume goes on from the last checkpoint.", 130)
+    except OSError as problem:
+        if problem.filename is None and problem.strerror is None:
+            raise
+        _fail(f"{problem.filename or 'file'}: {problem.strerror}.", 1)
+
+
+def _fail(message: str, code: int) -> None:
+    typer.echo(f"error: {message}", err=True)
+    sys.exit(code)

@@ -1,0 +1,55 @@
+"""What a person sees of a run: a progress bar on stderr and a few lines at the end."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+@contextmanager
+def progress_bar(total: int, title: str = "") -> Iterator[Callable[[dict[str, Any]], None]]:
+    """A function that takes a record of metrics and moves the bar to its step; silent when stderr is no terminal."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
+        task = progress.add_task(title, total=total)
+        title_now = [title]
+
+        def advance(record: dict[str, Any]) -> None:
+            errors = [v for k, v in record.items() if k.startswith("valid_error_")]
+            if errors:
+                title_now[0] = f"{title} validation error {errors[-1]:.2%}"
+            progress.update(task, completed=record["step"], description=title_now[0])
+
+        yield advance
+
+
+def run_summary(result: dict[str, Any], folder: Path) -> str:
+    """A finished run in a few lines."""
+    network = "student" if result["test_error_teacher"] is None else "teacher"
+    others = {
+        "student": result["test_error_student"] if network == "teacher" else None,
+        "best by validation": result["test_error_best"],
+    }
+    details = ", ".join(f"{name} {percent(value)}" for name, value in others.items() if value is not None)
+    partial = f" (partial: {result['n_test']} test examples)" if result["partial"] else ""
+    return "\n".join(
+        [
+            f"{result['recipe']} seed {result['seed']}: test error {percent(result['test_error'])} "
+            f"({network}{'; ' + details if details else ''}){partial}",
+            f"{result['steps']} updates in {result['seconds']:.1f} s on {result['device']}",
+            f"{folder}",
+        ]
+    )
+
+
+def percent(fraction: float | None) -> str:
+    return "unknown" if fraction is None else f"{100 * fraction:.2f} %"

@@ -1,0 +1,185 @@
+"""Fetches a dataset's official files: resumes, verifies, and puts nothing in place before it is whole."""
+
+import errno
+import hashlib
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+from ict.data import DATASETS
+from ict.errors import UserError, unknown
+
+TIMEOUT = 30.0  # seconds without a byte
+CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Source:
+    file: str
+    url: str
+    md5: str
+    unpacks_to: str | None = None  # the folder inside, where the file is an archive
+
+
+def _svhn(file: str, md5: str) -> Source:
+    return Source(file, f"http://ufldl.stanford.edu/housenumbers/{file}", md5)
+
+
+SOURCES: dict[str, tuple[Source, ...]] = {
+    "cifar10": (
+        Source(
+            "cifar-10-binary.tar.gz",
+            "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+            "c32a1d4ab5d03f1284b67883e8d87530",
+            "cifar-10-batches-bin",
+        ),
+    ),
+    "svhn": (
+        _svhn("train_32x32.mat", "e26dedcc434d2e4c54c9b2d4a06d8373"),
+        _svhn("test_32x32.mat", "eb5a983be6a315427106f1b164d9cef3"),
+    ),
+}
+
+
+def download(
+    name: str,
+    folder: Path,
+    *,
+    base_url: str | None = None,
+    report: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Put what the reader `name` reads into `folder`; a mirror's `base_url` replaces all but file names."""
+    if name not in SOURCES:
+        raise unknown("dataset", name, SOURCES)
+    if _readable(name, folder):
+        report(f"{folder} already has {name}.")
+        return
+    with _writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    for source in SOURCES[name]:
+        url = source.url if base_url is None else f"{base_url.rstrip('/')}/{source.file}"
+        path, target = folder / source.file, folder / (source.unpacks_to or source.file)
+        if target != path and target.exists():
+            raise UserError(f"{target} is there but cannot be read as {name}: delete it and run the same command.")
+        if path.exists():
+            if _md5(path) != source.md5:
+                raise UserError(f"{path} is not the official file: delete it and run the same command.")
+        else:
+            _fetch(source, url, path, report)
+        if source.unpacks_to:
+            _unpack(path, target)
+        report(f"{target} is ready.")
+
+
+def _readable(name: str, folder: Path) -> bool:
+    try:
+        DATASETS[name](folder, 0)
+    except UserError:
+        return False
+    return True
+
+
+def _fetch(source: Source, url: str, path: Path, report: Callable[[str], None]) -> None:
+    part = path.with_name(path.name + ".part")
+    have = part.stat().st_size if part.exists() else 0
+    report(f"fetching {url}" + (f" after the first {_mb(have)}" if have else ""))
+    with _network(url, part):
+        response = _open(url, have)
+    if response is not None:
+        with response, _writing(part):
+            _receive(response, url, part, report)
+    found = _md5(part)
+    if found != source.md5:
+        part.unlink()
+        raise UserError(
+            f"{path.name} from {url} has the md5 {found} instead of {source.md5}: it was deleted, "
+            "so run the same command again or name another mirror."
+        )
+    part.replace(path)
+
+
+def _open(url: str, have: int) -> Any:
+    """The response from byte `have` on, or None if the server has no more than that."""
+    request = Request(url, headers={"Range": f"bytes={have}-"} if have else {})
+    try:
+        return urlopen(request, timeout=TIMEOUT)
+    except HTTPError as error:
+        error.close()
+        if error.code == 416 and have:
+            return None
+        raise
+
+
+def _receive(response: Any, url: str, part: Path, report: Callable[[str], None]) -> None:
+    length = response.headers["Content-Length"]
+    received, reported = 0, 0
+    with part.open("ab" if response.status == 206 else "wb") as out:  # 200: all of it, from the start
+        while chunk := _read(response, url, part):
+            out.write(chunk)
+            received += len(chunk)
+            if received - reported >= 16 * CHUNK:
+                report(f"{_mb(received)} of {_mb(int(length))}" if length else _mb(received))
+                reported = received
+    if length and received < int(length):
+        raise _cut(url, part, f"{received} of {length} bytes came")
+
+
+def _read(response: Any, url: str, part: Path) -> bytes:
+    with _network(url, part):
+        chunk: bytes = response.read1(CHUNK)  # unlike read, loses nothing when the connection breaks
+        return chunk
+
+
+def _unpack(archive: Path, target: Path) -> None:
+    with (
+        _writing(target),
+        tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as temporary,
+    ):
+        try:
+            with tarfile.open(archive) as tar:
+                tar.extractall(temporary, filter="data")
+        except (tarfile.TarError, EOFError, zlib.error) as error:
+            raise UserError(f"{archive} cannot be unpacked safely ({error}): delete it and fetch it again.") from None
+        (Path(temporary) / target.name).replace(target)
+        archive.unlink()
+
+
+@contextmanager
+def _network(url: str, part: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, HTTPException, ValueError) as error:
+        raise _cut(url, part, f"{error}") from None
+
+
+def _cut(url: str, part: Path, why: str) -> UserError:
+    return UserError(
+        f"{url} was not fetched whole ({why}): what came is kept in {part}, and the same command continues."
+    )
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        why = "the disk is full" if full else error.strerror or f"{error}"
+        raise UserError(f"{path} could not be written ({why}): mend that and run the same command again.") from None
+
+
+def _md5(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+
+
+def _mb(n: int) -> str:
+    return f"{n / 1e6:.0f} MB"

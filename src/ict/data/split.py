@@ -1,0 +1,88 @@
+"""Which rows are labeled, validation and unlabeled: a function of labels and seed, alike on every machine."""
+
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ict.errors import UserError
+from ict.fields import positive
+from ict.rng import Use, fold
+
+
+def shuffled(n: int, key: int) -> NDArray[np.int64]:
+    """A permutation of range(n) that no library version can change: the order of splitmix64(key + index)."""
+    mixed = np.arange(n, dtype=np.uint64) + np.uint64(key) + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    return np.argsort(mixed, kind="stable").astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Indices:
+    """Rows of the training examples, each array in ascending order."""
+
+    labeled: NDArray[np.int64]
+    valid: NDArray[np.int64]
+    unlabeled: NDArray[np.int64]
+
+    def save(self, path: Path) -> None:
+        part = path.with_name(path.name + ".part")
+        with part.open("wb") as file:
+            np.savez(file, labeled=self.labeled, valid=self.valid, unlabeled=self.unlabeled)
+        part.replace(path)
+
+    @classmethod
+    def load(cls, path: Path) -> "Indices":
+        try:
+            with path.open("rb") as file:
+                stored = np.load(file, allow_pickle=False)
+                return cls(*(stored[name].astype(np.int64) for name in ("labeled", "valid", "unlabeled")))
+        except (OSError, EOFError, LookupError, ValueError, zipfile.BadZipFile) as error:
+            raise UserError(f"{path} is not a saved split ({error}): restore or delete it.") from None
+
+
+def split(
+    labels: NDArray[Any],
+    *,
+    labeled: int,
+    valid: int,
+    unlabeled: Literal["rest", "disjoint", "all"],
+    n_classes: int,
+    seed: int,
+) -> Indices:
+    """As many labeled and validation rows of every class as of any other.
+
+    Unlabeled are all rows but validation, labeled ones included ("rest": how the ICT authors ran it),
+    or neither validation nor labeled rows ("disjoint"), or all rows ("all": what the paper's text says).
+    """
+    positive(labeled=labeled)
+    for name, count in (("labeled", labeled), ("valid", valid)):
+        if count < 0 or count % n_classes:
+            raise UserError(f"{name} is {count}: it must be a multiple of {n_classes}, the number of classes.")
+    n_valid, needed = valid // n_classes, (valid + labeled) // n_classes
+    held_out, known = [], []
+    for label in range(n_classes):
+        rows = np.flatnonzero(labels == label)
+        if len(rows) < needed:
+            raise UserError(
+                f"class {label} has {len(rows)} labeled examples but needs {needed}: lower labeled or valid."
+            )
+        rows = rows[shuffled(len(rows), fold(seed, Use.SPLIT, label))]
+        held_out.append(rows[:n_valid])
+        known.append(rows[n_valid:needed])
+    validation, chosen = np.sort(np.concatenate(held_out)), np.sort(np.concatenate(known))
+    left_out = {"rest": validation, "disjoint": np.union1d(validation, chosen), "all": validation[:0]}
+    return Indices(chosen, validation, np.setdiff1d(np.arange(len(labels)), left_out[unlabeled]))
+
+
+def given(labels: NDArray[Any], labeled_rows: NDArray[Any] | None) -> Indices:
+    """The split that the data itself brings: the rows it names, or else every row that has a label."""
+    known = np.flatnonzero(labels >= 0) if labeled_rows is None else np.sort(labeled_rows).astype(np.int64)
+    if len(known) == 0 or (labels[known] < 0).any():
+        raise UserError("the labeled rows must be at least one row and have labels of 0 or more.")
+    return Indices(known, known[:0], np.arange(len(labels)))

@@ -1,0 +1,50 @@
+"""Street View House Numbers from the official .mat files; see `download` for where they come from."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ict.data.dataset import Dataset, Examples
+from ict.errors import UserError
+
+
+def svhn(folder: Path | None, seed: int) -> Dataset:  # noqa: ARG001
+    """73,257 training and 26,032 test images of 32x32 pixels, cropped around one digit."""
+    if folder is None:
+        raise UserError("svhn needs a folder: pass --data-dir DIR or set ICT_DATA, filled by `ict data svhn DIR`.")
+    return Dataset(
+        train=_examples(folder / "train_32x32.mat"),
+        test=_examples(folder / "test_32x32.mat"),
+        classes=tuple("0123456789"),
+    )
+
+
+def _examples(path: Path) -> Examples:
+    from scipy.io import loadmat
+
+    if not path.is_file():
+        raise _bad(path, "a MATLAB 5 file", "no file")
+    try:
+        variables = loadmat(path, appendmat=False, variable_names=["X", "y"])
+    except NotImplementedError:
+        raise _bad(path, "a MATLAB 5 file", "MATLAB 7.3 (HDF5)") from None
+    except Exception as error:  # a damaged file can raise almost anything
+        raise _bad(path, "a MATLAB 5 file", f"another ({str(error) or type(error).__name__})") from None
+    if not {"X", "y"} <= variables.keys():
+        raise _bad(path, "variables X and y", ", ".join({"X", "y"} & variables.keys()) or "neither")
+    x, y = variables["X"], variables["y"]
+    if x.dtype != np.uint8 or x.ndim != 4 or x.shape[:3] != (32, 32, 3) or x.shape[3] == 0:
+        raise _bad(path, "X as uint8 (32, 32, 3, N)", f"{x.dtype} {x.shape}")
+    if y.dtype.kind not in "uif" or y.shape != (x.shape[3], 1):
+        raise _bad(path, f"y as numbers ({x.shape[3]}, 1)", f"{y.dtype} {y.shape}")
+    wrong = y[~np.isin(y, np.arange(1, 11))]
+    if wrong.size:
+        raise _bad(path, "labels 1 to 10", f"{wrong[0]}")
+    images = np.ascontiguousarray(x.transpose(3, 2, 0, 1))
+    labels = y[:, 0].astype(np.int64) % 10  # 10 stands for the digit 0
+    return Examples(torch.from_numpy(images), torch.from_numpy(labels))
+
+
+def _bad(path: Path, expected: str, found: str) -> UserError:
+    return UserError(f"{path}: expected {expected}, found {found}; get it with `ict data svhn {path.parent}`.")

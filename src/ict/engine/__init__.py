@@ -1,0 +1,1 @@
+"""The machinery: one step, one loop, one checkpoint, for every algorithm."""

@@ -1,0 +1,80 @@
+"""Checkpoints: atomic, verified, the two newest kept.
+
+A file is a magic line, the SHA-256 of what follows, and `torch.save` bytes, read back with weights_only=True.
+"""
+
+import hashlib
+import io
+import pickle
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ict.files import write_atomic
+
+_MAGIC = b"ict checkpoint 1\n"
+_KEPT = 2
+
+
+def save(folder: Path, step: int, content: dict[str, Any]) -> None:
+    """Write the checkpoint of a step and drop all but the newest two."""
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    payload = buffer.getvalue()
+    write_atomic(folder / f"checkpoint-{step:09d}.pt", _MAGIC + hashlib.sha256(payload).digest() + payload)
+    for old in _newest_first(folder)[_KEPT:]:
+        old.unlink()
+
+
+def load_latest(folder: Path, device: torch.device) -> dict[str, Any] | None:
+    """The newest checkpoint that is whole; damaged or foreign ones are skipped with a warning."""
+    for path in _newest_first(folder):
+        try:
+            return _read(path, device)
+        except (OSError, ValueError, RuntimeError, EOFError, pickle.UnpicklingError) as problem:
+            warnings.warn(f"skipping {path}: {problem}", stacklevel=2)
+    return None
+
+
+def _newest_first(folder: Path) -> list[Path]:
+    return sorted(folder.glob("checkpoint-*.pt"), reverse=True)
+
+
+def _read(path: Path, device: torch.device) -> dict[str, Any]:
+    content = path.read_bytes()
+    start = len(_MAGIC) + hashlib.sha256().digest_size
+    if not content.startswith(_MAGIC):
+        raise ValueError("it is not a checkpoint of this program")
+    if hashlib.sha256(content[start:]).digest() != content[len(_MAGIC) : start]:
+        raise ValueError("it is truncated or damaged")
+    saved: dict[str, Any] = torch.load(io.BytesIO(content[start:]), map_location=device, weights_only=True)
+    return saved
+
+
+class Saver:
+    """Saves when `seconds` have passed, yet never spends more than 2 % of the time on saving."""
+
+    def __init__(self, folder: Path, seconds: float) -> None:
+        self.folder, self.seconds = folder, seconds
+        self._wait, self._last = seconds, time.monotonic()
+
+    def due(self) -> bool:
+        return time.monotonic() - self._last >= self._wait
+
+    def save(self, step: int, content: dict[str, Any]) -> None:
+        """A full disk costs this checkpoint, not the run: the previous ones stay and training goes on."""
+        began = time.monotonic()
+        try:
+            save(self.folder, step, content)
+        except OSError as problem:
+            kept = ", ".join(p.name for p in _newest_first(self.folder)) or "none so far"
+            warnings.warn(
+                f"no checkpoint written at step {step} in {self.folder} ({problem.strerror or problem}); "
+                f"still intact: {kept}",
+                stacklevel=2,
+            )
+        self._last = time.monotonic()
+        self._wait = max(self.seconds, 50 * (self._last - began))

@@ -1,0 +1,22 @@
+"""The share of wrong predictions."""
+
+import torch
+from torch import nn
+
+from ict.data.dataset import Examples
+from ict.engine.batches import View
+from ict.rng import Rng
+
+
+@torch.no_grad()
+def error(network: nn.Module, examples: Examples, view: View, batch: int, rng: Rng | None = None) -> float:
+    """The fraction of `examples` that the network, in eval mode, gets wrong; its mode is left as it was."""
+    modes = [(module, module.training) for module in network.modules()]
+    device = next(network.parameters()).device
+    network.eval()
+    wrong = torch.zeros((), dtype=torch.int64, device=device)
+    for x, y in zip(examples.x.split(batch), examples.y.split(batch), strict=True):
+        wrong += (network(view(x.to(device), rng)).argmax(1) != y.to(device)).sum()
+    for module, training in modes:
+        module.training = training
+    return wrong.item() / len(examples)

@@ -1,0 +1,120 @@
+"""When to log, evaluate, save and stop. The host reads the device only at those moments."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from ict.data.dataset import Examples
+from ict.engine.batches import View
+from ict.engine.checkpoint import Saver
+from ict.engine.evaluate import error
+from ict.engine.state import Best, State
+from ict.engine.step import Program, update
+from ict.errors import Diverged
+from ict.rng import Rng, Use, fold
+from ict.settings import Eval
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What is looked at during training: the validation set, never the test set."""
+
+    valid: Examples
+    view: View
+    settings: Eval
+
+
+def train(
+    program: Program,
+    state: State,
+    watch: Watch,
+    log: Callable[[Record], None],
+    saver: Saver | None = None,
+) -> None:
+    """Run every update that is left. Ctrl-C or SIGTERM saves at the next step boundary, then interrupts."""
+    began = time.monotonic() - state.seconds
+    n_steps, every, log_every = len(program.plan), watch.settings.every, watch.settings.log_every
+    last_record: Record = {}
+    with _stop_requests() as stop_requested:
+        while state.step < n_steps:
+            update(program, state)
+            last = state.step == n_steps
+            evaluate = last or state.step % every == 0
+            save = saver is not None and (last or saver.due() or stop_requested())
+            if evaluate or save or state.step % log_every == 0:
+                _check_finite(state, last_record)
+            if evaluate or state.step % log_every == 0:
+                last_record = _read_metrics(program, state)
+                if evaluate and len(watch.valid):
+                    last_record |= _validate(program, state, watch)
+                state.seconds = time.monotonic() - began
+                log(last_record | {"seconds": round(state.seconds, 3)})
+            if saver is not None and save:
+                state.seconds = time.monotonic() - began
+                saver.save(state.step, state.to_dict())
+            if stop_requested() and not last:
+                raise KeyboardInterrupt
+
+
+def _check_finite(state: State, last_record: Record) -> None:
+    bad = int(state.first_bad)
+    if bad < 0:
+        return
+    seen = ", ".join(f"{k} {v:.4g}" for k, v in last_record.items()) or "none"
+    raise Diverged(
+        f"the loss was not finite at step {bad} (last metrics: {seen}); "
+        "try a smaller optimizer.lr or train.weight, or a longer train.rampup."
+    )
+
+
+def _read_metrics(program: Program, state: State) -> Record:
+    means = {name: float(value) / state.n_summed for name, value in state.sums.items()}
+    state.sums, state.n_summed = {}, 0
+    step = state.step - 1
+    return {"step": state.step, "lr": program.plan.lr[step], "w": program.plan.w[step], **means}
+
+
+def _validate(program: Program, state: State, watch: Watch) -> Record:
+    def valid_error(network: Any) -> float:
+        # the same crops for student and teacher, where validation is augmented at all
+        augmented = watch.settings.augmented_valid
+        rng = Rng(program.rng.device, fold(program.seed, Use.VALID, state.step)) if augmented else None
+        return error(network, watch.valid, watch.view, watch.settings.batch, rng)
+
+    record = {"valid_error_student": valid_error(state.student)}
+    if state.ema:
+        record["valid_error_teacher"] = valid_error(state.ema.module)
+    current = record["valid_error_teacher" if state.ema else "valid_error_student"]
+    if state.best is None or current < state.best.error:
+        weights = {k: v.detach().clone() for k, v in state.evaluated.state_dict().items()}
+        state.best = Best(current, state.step, weights)
+    return record
+
+
+@contextmanager
+def _stop_requests() -> Iterator[Callable[[], bool]]:
+    """Turns the first SIGINT or SIGTERM into a request, so that no update is cut in two; the second one acts."""
+    received = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield received.is_set
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def request(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        received.set()
+        signal.signal(number, before[signal.Signals(number)])
+
+    for number in before:
+        signal.signal(number, request)
+    try:
+        yield received.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

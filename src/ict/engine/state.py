@@ -1,0 +1,90 @@
+"""What changes during a run, and nothing else: a checkpoint is this, and this is a checkpoint."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ict.averages import Ema
+from ict.settings import Average, Optimizer
+
+
+@dataclass
+class Best:
+    """The evaluated network at its lowest validation error so far."""
+
+    error: float
+    step: int
+    weights: dict[str, Tensor]
+
+
+@dataclass
+class State:
+    student: nn.Module
+    ema: Ema | None
+    optimizer: torch.optim.Optimizer
+    first_bad: Tensor  # 0-d: the first step whose loss was not finite, -1 so far
+    step: int = 0  # updates done
+    sums: dict[str, Tensor] = field(default_factory=dict)  # metrics since the last log line, on the device
+    n_summed: int = 0
+    best: Best | None = None
+    seconds: float = 0.0  # of training, over all sessions
+    resumed_from: list[int] = field(default_factory=list)
+
+    @property
+    def evaluated(self) -> nn.Module:
+        """The network a result speaks of: the teacher, or the student where there is none."""
+        return self.ema.module if self.ema else self.student
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "step": self.step,
+            "student": self.student.state_dict(),
+            "teacher": self.ema.module.state_dict() if self.ema else None,
+            "optimizer": self.optimizer.state_dict(),
+            "first_bad": self.first_bad,
+            "sums": self.sums,
+            "n_summed": self.n_summed,
+            "best": vars(self.best) if self.best else None,
+            "seconds": self.seconds,
+            "resumed_from": self.resumed_from,
+        }
+
+    def load(self, saved: dict[str, Any]) -> None:
+        device = self.first_bad.device
+        self.student.load_state_dict(saved["student"])
+        if self.ema:
+            self.ema.module.load_state_dict(saved["teacher"])
+        self.optimizer.load_state_dict(saved["optimizer"])
+        self.first_bad = saved["first_bad"].to(device)
+        self.sums = {name: value.to(device) for name, value in saved["sums"].items()}
+        self.step, self.n_summed, self.seconds = saved["step"], saved["n_summed"], saved["seconds"]
+        self.best = Best(**saved["best"]) if saved["best"] else None
+        self.resumed_from = [*saved["resumed_from"], saved["step"]]
+
+
+def make_state(student: nn.Module, optimizer: Optimizer, average: Average) -> State:
+    """The state before the first update; the teacher starts as a copy of the student."""
+    device = next(student.parameters()).device
+    student.train()
+    ema = None
+    if average.decay is not None:
+        averaged = average.batchnorm == "averaged"
+        ema = Ema(student, average_buffers=averaged)
+        ema.module.train(not averaged)
+    return State(student, ema, make_optimizer(student, optimizer), torch.full((), -1, device=device))
+
+
+def make_optimizer(student: nn.Module, settings: Optimizer) -> torch.optim.Optimizer:
+    parameters = [p for p in student.parameters() if p.requires_grad]
+    if settings.name == "adam":
+        betas = (settings.momentum, settings.beta2)
+        return torch.optim.Adam(parameters, settings.lr, betas, weight_decay=settings.weight_decay)
+    return torch.optim.SGD(
+        parameters,
+        settings.lr,
+        momentum=settings.momentum,
+        nesterov=settings.nesterov,
+        weight_decay=settings.weight_decay,
+    )

@@ -1,0 +1,73 @@
+"""One training step, eager: the definition of correct.
+
+Everything that depends on the step comes from the plan and from keys folded with the step, so that a step
+can be replayed alone and a resumed run is the uninterrupted one, bit for bit.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ict.contract import Algorithm, Tap
+from ict.engine.batches import Batches
+from ict.engine.plan import Plan
+from ict.engine.state import State
+from ict.rng import Rng, Use, default_generator, fold
+
+
+class Forward:
+    """A module as an algorithm sees it. The teacher's forwards carry no gradient, whoever the teacher is."""
+
+    def __init__(self, module: nn.Module, gradient: bool = True) -> None:
+        self.module, self.gradient = module, gradient
+
+    def __call__(self, x: Tensor, tap: Tap | None = None) -> Tensor:
+        with torch.set_grad_enabled(self.gradient and torch.is_grad_enabled()):
+            logits: Tensor = self.module(x) if tap is None else self.module(x, tap=tap)
+        return logits
+
+    def each(self, *parts: Tensor) -> tuple[Tensor, ...]:
+        return tuple(self(part) for part in parts)
+
+
+@dataclass(frozen=True)
+class Program:
+    """What stays the same during a run."""
+
+    algorithm: Algorithm
+    plan: Plan
+    batches: Batches
+    seed: int
+    rng: Rng
+    average_before: bool = False  # update the teacher before the optimizer's step
+
+
+def update(program: Program, state: State) -> None:
+    """Update number `state.step`."""
+    step, plan, rng = state.step, program.plan, program.rng
+    default_generator(rng.device).manual_seed(fold(program.seed, Use.DROPOUT, step))
+    rng.reseed(fold(program.seed, Use.DRAWS, step))
+
+    batch = program.batches.at(step, rng)
+    w = torch.full((), plan.w[step], device=rng.device)
+    teacher = Forward(state.evaluated, gradient=False)
+    loss = program.algorithm.loss(Forward(state.student), teacher, batch, w, rng)
+    state.optimizer.zero_grad()
+    loss.total.backward()
+
+    if state.ema and program.average_before:
+        state.ema.update(plan.decay[step])
+    for group in state.optimizer.param_groups:
+        group["lr"] = plan.lr[step]
+    state.optimizer.step()
+    if state.ema and not program.average_before:
+        state.ema.update(plan.decay[step])
+
+    total = loss.total.detach()
+    bad = (state.first_bad < 0) & ~total.isfinite()
+    state.first_bad = torch.where(bad, step, state.first_bad)
+    for name, value in {"loss": total, **loss.metrics}.items():
+        state.sums[name] = state.sums[name] + value if name in state.sums else value
+    state.n_summed += 1
+    state.step += 1

@@ -1,0 +1,123 @@
+"""A run's folder: which file is called what, and when a run may be started or continued in it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from ict.errors import UserError
+from ict.files import write_atomic, write_json
+from ict.recipe import Recipe, from_dict
+
+
+class Folder:
+    """Files of one run. Each is written whole; `metrics.jsonl` grows a line at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.recipe = path / "recipe.json"
+        self.split = path / "split.npz"
+        self.metrics = path / "metrics.jsonl"
+        self.inputs = path / "inputs.safetensors"
+        self.model = path / "model.safetensors"
+        self.result = path / "result.json"
+
+    def check(self, recipe: Recipe, seed: int, *, resume: bool, force: bool) -> None:
+        """Refuse a folder that holds another run, or this one when it was not asked to go on."""
+        if not self.recipe.exists():
+            return
+        if not resume:
+            raise UserError(f"{self.path} already holds a run: pass --resume to continue it, or another --out.")
+        changed = _differences(self._read_json(self.recipe), _description(recipe, seed))
+        if changed and not force:
+            raise UserError(
+                f"{self.path} holds another run ({', '.join(changed)} differ): "
+                "pass another --out, or --force to continue it with the changed recipe."
+            )
+
+    def create(self, recipe: Recipe, seed: int) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            write_json(self.recipe, _description(recipe, seed))
+        except OSError as problem:
+            raise UserError(
+                f"cannot write to {self.path} ({problem.strerror}): name another folder with --out."
+            ) from None
+
+    def load_recipe(self) -> tuple[Recipe, int]:
+        """The recipe and the seed of the run."""
+        if not self.recipe.exists():
+            raise UserError(f"{self.path} holds no run: there is no {self.recipe.name} in it.")
+        content = self._read_json(self.recipe)
+        name, seed = content.pop("name", ""), content.pop("seed", 0)
+        return from_dict(content, name), seed
+
+    def load_result(self) -> dict[str, Any] | None:
+        return self._read_json(self.result) if self.result.exists() else None
+
+    def cut_metrics(self, step: int) -> None:
+        """Drop the lines after `step`, which a resumed run writes again, and a last line that a crash cut off."""
+        if not self.metrics.exists():
+            return
+        kept = []
+        for line in self.metrics.read_text().splitlines():
+            try:
+                record = json.loads(line)
+            except ValueError:
+                break
+            if record["step"] <= step:
+                kept.append(line + "\n")
+        write_atomic(self.metrics, "".join(kept).encode())
+
+    def add_metrics(self, record: dict[str, Any]) -> None:
+        with self.metrics.open("a") as file:
+            file.write(json.dumps(record) + "\n")
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.metrics.read_text().splitlines()]
+
+    def save_tensors(self, path: Path, tensors: dict[str, Tensor]) -> None:
+        # contiguous copies: safetensors refuses tensors that share memory
+        write_atomic(path, save({name: t.detach().cpu().clone().contiguous() for name, t in tensors.items()}))
+
+    def load_tensors(self, path: Path) -> dict[str, Tensor]:
+        try:
+            return load_file(path)
+        except FileNotFoundError:
+            raise UserError(f"{path} is missing: finish the run with 'ict train ... --resume'.") from None
+        except (OSError, SafetensorError) as problem:
+            raise UserError(f"{path} is not a safetensors file or is damaged ({problem}).") from None
+
+    def _read_json(self, path: Path) -> dict[str, Any]:
+        try:
+            content = json.loads(path.read_text())
+        except (OSError, ValueError) as problem:
+            raise UserError(f"{path} cannot be read as JSON ({problem}).") from None
+        if not isinstance(content, dict):
+            raise UserError(f"{path} does not hold a JSON object.")
+        return content
+
+
+def _description(recipe: Recipe, seed: int) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(json.dumps(recipe.to_dict()))  # tuples become lists, as on disk
+    return {"name": recipe.name, "seed": seed, **content}
+
+
+def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """Keys in which two run descriptions differ; the name is a label."""
+    flat = [
+        {
+            f"{k}.{n}" if isinstance(v, dict) else k: x
+            for k, v in content.items()
+            if k != "name"
+            for n, x in (v.items() if isinstance(v, dict) else [("", v)])
+        }
+        for content in (old, new)
+    ]
+    missing = object()
+    return sorted(
+        key for key in flat[0].keys() | flat[1].keys() if flat[0].get(key, missing) != flat[1].get(key, missing)
+    )

@@ -1,0 +1,44 @@
+"""Perceptrons for inputs of any shape, one stage for each layer."""
+
+from math import prod
+
+from torch import nn
+
+from ict.fields import positive
+from ict.networks.staged import Staged, drop
+
+
+class MLP(Staged):
+    """`depth` hidden ReLU layers; the network of the figure."""
+
+    def __init__(self, shape: tuple[int, ...], n_classes: int, *, width: int = 20, depth: int = 3) -> None:
+        positive(width=width, depth=depth)
+        super().__init__(
+            nn.Sequential(nn.Flatten(), nn.Linear(prod(shape), width), nn.ReLU()),
+            *(nn.Sequential(nn.Linear(width, width), nn.ReLU()) for _ in range(depth - 1)),
+            nn.Linear(width, n_classes),
+        )
+
+
+class WideMLP(Staged):
+    """`depth` hidden layers with batch norm, for feature vectors."""
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        n_classes: int,
+        *,
+        width: int = 256,
+        depth: int = 2,
+        dropout: float = 0.0,
+    ) -> None:
+        positive(width=width, depth=depth)
+        super().__init__(
+            nn.Sequential(nn.Flatten(), *_hidden(prod(shape), width, dropout)),
+            *(nn.Sequential(*_hidden(width, width, dropout)) for _ in range(depth - 1)),
+            nn.Linear(width, n_classes),
+        )
+
+
+def _hidden(n_in: int, n_out: int, p: float) -> tuple[nn.Module, ...]:
+    return nn.Linear(n_in, n_out), nn.BatchNorm1d(n_out), nn.ReLU(), drop(p)

@@ -1,0 +1,51 @@
+"""Networks as a chain of stages, and the small parts they share."""
+
+from torch import Tensor, nn
+
+from ict.contract import Tap
+from ict.errors import UserError
+
+
+class Staged(nn.Module):
+    """Stages run in order; before stage i a tap sees and may replace its input, for i = 0 the raw one.
+
+    No stage works in place on its input, so what a tap saw stays what it was.
+    """
+
+    def __init__(self, *stages: nn.Module) -> None:
+        super().__init__()
+        self.stages = nn.ModuleList(stages)
+
+    def forward(self, x: Tensor, tap: Tap | None = None) -> Tensor:
+        for i, stage in enumerate(self.stages):
+            if tap is not None:
+                x = tap(i, x)
+            x = stage(x)
+        return x
+
+
+class GlobalMean(nn.Module):
+    """[B, C, H, W] to [B, C]. AdaptiveAvgPool2d would do, but has no deterministic backward on CUDA."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean((2, 3))
+
+
+def drop(p: float) -> nn.Dropout:
+    """A dropout layer; at p = 0 it changes nothing and draws nothing."""
+    if not 0 <= p < 1:
+        raise UserError(f"dropout is {p}: it must be at least 0 and below 1.")
+    return nn.Dropout(p)
+
+
+def image_channels(network: str, shape: tuple[int, ...], smallest: int = 1) -> int:
+    """C of images [C, H, W] that are at least `smallest` high and wide; a UserError for other inputs."""
+    if len(shape) != 3:
+        raise UserError(f"{network} takes images [C, H, W], not inputs of shape {list(shape)}: use mlp-wide.")
+    channels, *size = shape
+    if min(size) < smallest:
+        height, width = size
+        raise UserError(
+            f"{network} takes images of at least {smallest}x{smallest}, not {height}x{width}: use mlp-wide."
+        )
+    return channels

@@ -1,0 +1,344 @@
+"""One run: (recipe, seed, folder) to a trained network and result.json."""
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ict.algorithms import ALGORITHMS
+from ict.data import DATASETS
+from ict.data.dataset import Dataset, Examples
+from ict.data.split import Indices, given, split
+from ict.data.whiten import Whiten, fit
+from ict.engine import checkpoint, loop
+from ict.engine.batches import Batches, View
+from ict.engine.evaluate import error
+from ict.engine.plan import make_plan
+from ict.engine.state import State, make_state
+from ict.engine.step import Program
+from ict.errors import UserError
+from ict.files import write_json
+from ict.folder import Folder
+from ict.networks import NETWORKS
+from ict.provenance import provenance
+from ict.recipe import OWN, Part, Recipe, change
+from ict.recipes import find
+from ict.rng import Rng, Use, default_generator, fold
+
+Device = Literal["auto", "cpu", "cuda"]
+Mode = Literal["exact", "fast"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run. `network` is the evaluated one: the teacher, or the student where there is none."""
+
+    result: dict[str, Any]
+    network: nn.Module
+    view: View
+    folder: Path | None
+
+    @torch.no_grad()
+    def predict_proba(self, x: Tensor) -> Tensor:
+        """Class probabilities [N, C] of examples as they were handed to training."""
+        self.network.eval()
+        device = next(self.network.parameters()).device
+        logits: Tensor = self.network(self.view(x.to(device)))
+        return logits.softmax(1)
+
+
+def train(
+    recipe: str | Recipe,
+    *,
+    seed: int = 0,
+    out: str | Path | None = None,
+    data: Dataset | None = None,
+    network: nn.Module | None = None,
+    settings: Iterable[str] = (),
+    device: Device = "auto",
+    mode: Mode = "exact",
+    resume: bool = False,
+    force: bool = False,
+    data_dir: str | Path | None = None,
+    checkpoint_seconds: float = 10.0,
+    log: Callable[[loop.Record], None] | None = None,
+) -> Run:
+    """Train by a recipe and evaluate once on the test set.
+
+    `recipe` is a name that `ict list` shows, a JSON file or a `Recipe`; `settings` are texts such as
+    "train.steps=500". `data` (see `from_arrays`) and `network` replace the recipe's own; the module handed in
+    is copied, not changed. Without `out` nothing is written. `log` gets a dict every few steps.
+    """
+    target = pick_device(device)
+    if mode == "fast":
+        warnings.warn("fast mode needs a GPU and is not available here: running the exact step.", stacklevel=2)
+    recipe, data = _fill_in(recipe, settings, data, network, seed, data_dir)
+    folder = Folder(Path(out)) if out is not None else None
+    if folder:
+        folder.check(recipe, seed, resume=resume, force=force)
+    with untouched_globals(target):
+        job = prepare(recipe, seed, data, network, target, folder if resume and not force else None)
+        state = job.state
+        if folder:
+            finished = folder.load_result()
+            if finished is not None and not force:
+                state.evaluated.load_state_dict(folder.load_tensors(folder.model))
+                return Run(finished, state.evaluated, job.view, folder.path)
+            folder.create(recipe, seed)
+            job.indices.save(folder.split)
+            folder.save_tensors(folder.inputs, job.view.whiten.state_dict())
+            if resume:
+                _resume(folder, state)
+
+        def record(metrics: loop.Record) -> None:
+            if folder:
+                folder.add_metrics(metrics)
+            if log:
+                log(metrics)
+
+        saver = checkpoint.Saver(folder.path, checkpoint_seconds) if folder else None
+        loop.train(job.program, state, loop.Watch(job.valid, job.view, recipe.eval), record, saver)
+        result = job.result()
+    if folder:
+        folder.save_tensors(folder.model, state.evaluated.state_dict())
+        write_json(folder.result, result)
+    return Run(result, state.evaluated, job.view, folder.path if folder else None)
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything a run is made of, ready for its first update."""
+
+    recipe: Recipe
+    seed: int
+    data: Dataset
+    indices: Indices
+    view: View
+    program: Program
+    state: State
+
+    @property
+    def valid(self) -> Examples:
+        rows = torch.from_numpy(self.indices.valid)
+        return self.data.valid or Examples(self.data.train.x[rows], self.data.train.y[rows])
+
+    def result(self) -> dict[str, Any]:
+        """The errors of the finished networks. The only place that reads the test set, once."""
+        recipe, state, valid = self.recipe, self.state, self.valid
+        test = _limited(self.data.test, recipe.eval.test_limit)
+
+        def wrong(network: nn.Module | None, examples: Examples) -> float | None:
+            if network is None or not len(examples):
+                return None
+            return error(network, examples, self.view, recipe.eval.batch)
+
+        best = None
+        if state.best:
+            best = deepcopy(state.evaluated)
+            best.load_state_dict(state.best.weights)
+        student_error = wrong(state.student, test)
+        teacher_error = wrong(state.ema.module, test) if state.ema else None
+        return {
+            "recipe": recipe.name,
+            "recipe_id": recipe.hash,
+            "seed": self.seed,
+            "steps": state.step,
+            "seconds": round(state.seconds, 3),
+            "test_error": teacher_error if state.ema else student_error,
+            "test_error_best": wrong(best, test),
+            "test_error_student": student_error,
+            "test_error_teacher": teacher_error,
+            "valid_error": wrong(state.evaluated, valid),
+            "valid_error_best": state.best.error if state.best else None,
+            "best_step": state.best.step if state.best else None,
+            "partial": len(test) < len(self.data.test),
+            "n_test": len(test),
+            "n_valid": len(valid),
+            "n_labeled": len(self.indices.labeled),
+            "n_unlabeled": len(self.indices.unlabeled),
+            "n_parameters": sum(p.numel() for p in state.student.parameters()),
+            "resumed_from": state.resumed_from,
+            **provenance(state.first_bad.device),
+            "settings": recipe.to_dict(),
+        }
+
+
+def prepare(
+    recipe: Recipe,
+    seed: int,
+    data: Dataset,
+    network: nn.Module | None,
+    device: torch.device,
+    resumed: Folder | None = None,
+) -> Job:
+    """A resolved recipe made ready; the transform is read from the folder of a run that goes on."""
+    indices = _split(recipe, data, seed)
+    student = (_build(recipe, data, seed) if network is None else deepcopy(network)).to(device)
+    view = View(recipe.inputs, _whiten(recipe, data, resumed).to(device))
+    _try_forward(student, view, data)
+    algorithm = ALGORITHMS[recipe.algorithm.name](**recipe.algorithm.options)
+    labeled, unlabeled = torch.from_numpy(indices.labeled), torch.from_numpy(indices.unlabeled)
+    known = torch.full_like(data.train.y, -1)  # no other label can reach training
+    known[labeled] = data.train.y[labeled]
+    examples = Examples(data.train.x.to(device), known.to(device))
+    batches = Batches(examples, labeled, unlabeled, view, recipe.train, algorithm.views, seed)
+    plan = make_plan(recipe.train, recipe.optimizer, recipe.average)
+    program = Program(algorithm, plan, batches, seed, Rng(device), recipe.average.when == "before")
+    state = make_state(student, recipe.optimizer, recipe.average)
+    return Job(recipe, seed, data, indices, view, program, state)
+
+
+def evaluate(folder: str | Path, *, device: Device = "auto", data_dir: str | Path | None = None) -> dict[str, Any]:
+    """The test error of a finished run's saved model, measured again."""
+    home = Folder(Path(folder))
+    recipe, seed = home.load_recipe()
+    if OWN in (recipe.dataset.name, recipe.network.name):
+        raise UserError(f"{folder} was trained on the caller's own data or network: evaluate it from Python.")
+    data = load_data(recipe, seed, data_dir)
+    target = pick_device(device)
+    with untouched_globals(target):
+        network = _build(recipe, data, seed)
+        network.load_state_dict(home.load_tensors(home.model))
+        view = View(recipe.inputs, _whiten(recipe, data, home).to(target))
+        test = _limited(data.test, recipe.eval.test_limit)
+        wrong = error(network.to(target), test, view, recipe.eval.batch)
+    return {"run": str(folder), "recipe": recipe.name, "seed": seed, "test_error": wrong, "n_test": len(test)}
+
+
+def default_folder(recipe: Recipe, seed: int, root: Path = Path("runs")) -> Path:
+    """runs/<recipe>/<hash>/seed<n>."""
+    return root / recipe.name.replace("/", "-") / recipe.hash / f"seed{seed}"
+
+
+def load_data(recipe: Recipe, seed: int, data_dir: str | Path | None = None) -> Dataset:
+    """The recipe's dataset, read from `data_dir` or the folder in the variable ICT_DATA."""
+    where = data_dir or os.environ.get("ICT_DATA")
+    reader = DATASETS[recipe.dataset.name]
+    data: Dataset = reader(Path(where) if where else None, seed, **recipe.dataset.options)
+    return data
+
+
+def pick_device(device: Device) -> torch.device:
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise UserError("device cuda: torch finds no GPU here; use --device cpu or auto.")
+    return torch.device("cuda", 0) if device == "cuda" else torch.device("cpu")
+
+
+def _fill_in(
+    recipe: str | Recipe,
+    settings: Iterable[str],
+    data: Dataset | None,
+    network: nn.Module | None,
+    seed: int,
+    data_dir: str | Path | None,
+) -> tuple[Recipe, Dataset]:
+    """The resolved recipe, speaking of the caller's own data and network where there are any, and the data."""
+    recipe = change(find(recipe) if isinstance(recipe, str) else recipe, settings)
+    if network is not None:
+        recipe = replace(recipe, network=Part(OWN, {"class": type(network).__qualname__}))
+    if data is None:
+        return recipe, load_data(recipe, seed, data_dir)
+    return replace(recipe, dataset=_own_data(data), split=replace(recipe.split, labeled=None, valid=0)), data
+
+
+def _own_data(data: Dataset) -> Part:
+    digest = sha256()
+    for part in (data.train.x, data.train.y):
+        digest.update(np.ascontiguousarray(part.cpu().numpy()).tobytes())
+    return Part(OWN, {"examples": len(data.train), "shape": list(data.shape), "sha256": digest.hexdigest()})
+
+
+def _split(recipe: Recipe, data: Dataset, seed: int) -> Indices:
+    labels, settings = data.train.y.cpu().numpy(), recipe.split
+    if settings.labeled is None:
+        return given(labels, None if data.labeled_rows is None else data.labeled_rows.numpy())
+    return split(
+        labels,
+        labeled=settings.labeled,
+        valid=settings.valid,
+        unlabeled=settings.unlabeled,
+        n_classes=len(data.classes),
+        seed=seed,
+    )
+
+
+def _build(recipe: Recipe, data: Dataset, seed: int) -> nn.Module:
+    cpu = torch.device("cpu")  # weights are drawn there, so that they are the same on every device
+    default_generator(cpu).manual_seed(fold(seed, Use.INIT))
+    make = NETWORKS[recipe.network.name]
+    module: nn.Module = make(data.shape, len(data.classes), **recipe.network.options)
+    return module
+
+
+def _whiten(recipe: Recipe, data: Dataset, folder: Folder | None) -> Whiten:
+    """Fitted on all training inputs, or read back from the run's folder."""
+    inputs = recipe.inputs
+    if folder is None or not folder.inputs.exists():
+        return fit(data.train.x, scale=inputs.scale, zca=inputs.zca, epsilon=inputs.zca_epsilon)
+    whiten = Whiten(data.shape, zca=inputs.zca != "none")
+    whiten.load_state_dict(folder.load_tensors(folder.inputs))
+    return whiten
+
+
+def _try_forward(student: nn.Module, view: View, data: Dataset) -> None:
+    """Catches a network that does not fit the data before training starts."""
+    student.eval()
+    device = next(student.parameters()).device
+    try:
+        with torch.no_grad():
+            logits = student(view(data.train.x[:2].to(device)))
+    except (RuntimeError, ValueError, TypeError) as problem:
+        raise UserError(f"the network cannot take examples of shape {data.shape}: {problem}") from None
+    expected = (min(2, len(data.train)), len(data.classes))
+    if not isinstance(logits, Tensor) or tuple(logits.shape) != expected:
+        got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        raise UserError(
+            f"the network returns {got} for {expected[0]} examples: it must return logits of shape {expected}."
+        )
+
+
+def _resume(folder: Folder, state: State) -> None:
+    saved = checkpoint.load_latest(folder.path, state.first_bad.device)
+    if saved is None:
+        folder.cut_metrics(0)
+        return
+    try:
+        state.load(saved)
+    except (KeyError, RuntimeError, ValueError) as problem:
+        raise UserError(
+            f"the checkpoint in {folder.path} does not fit this recipe ({problem}): use another --out."
+        ) from None
+    folder.cut_metrics(state.step)
+
+
+def _limited(test: Examples, limit: int | None) -> Examples:
+    return test if limit is None else Examples(test.x[:limit], test.y[:limit])
+
+
+@contextmanager
+def untouched_globals(device: torch.device) -> Iterator[None]:
+    """Exact arithmetic inside; the caller's random state and torch's switches are as before afterwards."""
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    cudnn = torch.backends.cudnn
+    with (
+        torch.random.fork_rng([device] if device.type == "cuda" else []),
+        cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False),
+    ):
+        if device.type == "cuda":
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only so
+            torch.use_deterministic_algorithms(True)
+        try:
+            yield
+        finally:
+            torch.use_deterministic_algorithms(deterministic)
