@@ -66,8 +66,10 @@ def random_shift(images: Tensor, rng: Generator) -> Tensor:
 
 
 def beta(alpha: float, rng: Generator) -> Tensor:
-    concentration = torch.tensor([alpha, alpha], dtype=torch.float64)
-    return torch._sample_dirichlet(concentration, generator=rng)[0].float()
+    """Beta(alpha, alpha) = G1 / (G1 + G2) of two Gamma(alpha) = Gamma(alpha + 1) U^(1/alpha), without underflow."""
+    gammas = torch._standard_gamma(torch.full((2,), alpha + 1, dtype=torch.float64), generator=rng)
+    logs = gammas.log() + torch.rand(2, dtype=torch.float64, generator=rng).log() / alpha
+    return torch.sigmoid(logs[0] - logs[1]).float()
 
 
 def mix(lam: Tensor, a: Tensor, b: Tensor) -> Tensor:

@@ -34,6 +34,9 @@ class Server(ThreadingHTTPServer):
         self.chunked = False
         self.base_url = f"http://127.0.0.1:{self.server_address[1]}/mirror"
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that hangs up is part of these tests."""
+
 
 class Handler(BaseHTTPRequestHandler):
     server: Server

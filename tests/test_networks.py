@@ -439,12 +439,12 @@ def test_depth_and_width_of_a_wrn() -> None:
 
 
 def test_initial_weights_of_olivers_wrn() -> None:
-    network = build("wrn-28-2", variant="oliver")
+    network = build("wrn-28-2", n_classes=100, variant="oliver")
     linear: Any = network.stages[-1]
     deviations: list[tuple[Tensor, float]] = [
         (m.weight, sqrt(2 / (m.out_channels * m.kernel_size[0] ** 2))) for m in of_type(network, nn.Conv2d)
     ]
-    deviations.append((linear.weight, sqrt(2 / (128 + CLASSES))))
+    deviations.append((linear.weight, sqrt(2 / (128 + 100))))
     for weight, std in deviations:
         assert abs(weight.std() / std - 1) < 4 / sqrt(2 * weight.numel())
         assert weight.abs().max() > 2 * std  # a uniform draw would end at 1.73

@@ -37,6 +37,11 @@ def test_shuffled_orders_rows_by_splitmix64(n: int, key: int) -> None:
     assert order.tolist() == sorted(range(n), key=lambda i: splitmix64(key + i))
 
 
+def test_shuffled_uses_every_bit() -> None:
+    n, key = 200_000, 3  # enough rows for some to differ in their low bits alone
+    assert shuffled(n, key).tolist() == sorted(range(n), key=lambda i: splitmix64(key + i))
+
+
 def test_shuffled_moves_most_rows_and_depends_on_the_key() -> None:
     a, b = shuffled(1000, 1), shuffled(1000, 2**40)
     assert (a == np.arange(1000)).sum() < 10

@@ -57,10 +57,16 @@ class Rng:
         self.generator.manual_seed(key)
 
     def beta(self, alpha: float) -> Tensor:
-        """One draw of Beta(alpha, alpha), 0-d. In float64 inside: at alpha = .1 float32 gammas underflow to 0/0."""
-        concentration = torch.full((2,), alpha, dtype=torch.float64, device=self.device)
-        draw = torch._sample_dirichlet(concentration, generator=self.generator)
-        return draw[0].to(torch.get_default_dtype())
+        """One draw of Beta(alpha, alpha), 0-d.
+
+        G1 / (G1 + G2) with G ~ Gamma(alpha), as logarithms: at a small alpha the gammas themselves underflow to 0 / 0.
+        Gamma(alpha) = Gamma(alpha + 1) U^(1 / alpha).
+        """
+        shape = torch.full((2,), alpha + 1, dtype=torch.float64, device=self.device)
+        gammas = torch._standard_gamma(shape, generator=self.generator)
+        uniforms = torch.rand((2,), generator=self.generator, dtype=torch.float64, device=self.device)
+        log_1, log_2 = gammas.log() + uniforms.log() / alpha
+        return torch.sigmoid(log_1 - log_2).to(torch.get_default_dtype())
 
     def integers(self, high: int, n: int) -> Tensor:
         """n integers in [0, high), one for each example of the batch."""

@@ -1,6 +1,7 @@
 """CIFAR-10 from its official files, binary or Python version; see `download` for where they come from.
 
-The Python version is a pickle, which could run any code: the unpickler here builds arrays and nothing else.
+The Python version is a pickle, which could run any code, and even numpy's own part of it trusts what it reads
+enough to crash. So nothing that a pickle names is called: stand-ins take the bytes of its arrays.
 """
 
 import io
@@ -73,42 +74,56 @@ def _parse_pickle(raw: bytes, path: Path) -> Arrays:
     try:
         batch = _Unpickler(io.BytesIO(raw), encoding="bytes").load()
     except Exception as error:  # a damaged pickle can raise almost anything
-        raise _bad(path, "a pickle of arrays alone", str(error) or type(error).__name__) from None
+        raise _bad(path, "a pickle of byte arrays alone", str(error) or type(error).__name__) from None
     if not isinstance(batch, dict) or not {b"data", b"labels"} <= batch.keys():
         raise _bad(path, "a dict with data and labels", f"{type(batch).__name__} without them")
     images, labels = batch[b"data"], batch[b"labels"]
-    if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or images.shape != (RECORDS, PIXELS):
-        found = f"{images.dtype} {images.shape}" if isinstance(images, np.ndarray) else type(images).__name__
-        raise _bad(path, f"data as uint8 ({RECORDS}, {PIXELS})", found)
+    if not isinstance(images, _Array) or images.pixels.shape != (RECORDS, PIXELS):
+        found = f"{images.pixels.shape}" if isinstance(images, _Array) else type(images).__name__
+        raise _bad(path, f"data of shape ({RECORDS}, {PIXELS})", found)
     if not isinstance(labels, list) or len(labels) != RECORDS:
         found = f"{len(labels)}" if isinstance(labels, list) else type(labels).__name__
         raise _bad(path, f"a list of {RECORDS} labels", found)
     wrong = [label for label in labels if type(label) is not int or not 0 <= label <= 9]
     if wrong:
         raise _bad(path, "labels 0 to 9", f"{wrong[0]!r:.40}")
-    return images, np.array(labels, dtype=np.int64)
+    return images.pixels, np.array(labels, dtype=np.int64)
 
 
-def _dtype(name: Any, align: int = 0, copy: int = 0) -> np.dtype[Any]:
-    """Python 2 wrote 0 and 1 where numpy now wants booleans."""
-    dtype: np.dtype[Any] = np.dtype(name, align=bool(align), copy=bool(copy))
-    return dtype
+class _Dtype:
+    def __init__(self, name: Any, *_: Any) -> None:
+        self.name = name
+
+    def __setstate__(self, state: Any) -> None:
+        """Byte order and the like, which bytes do not have."""
 
 
-_RECONSTRUCT = np.empty(0).__reduce__()[0]  # its module has moved between versions of numpy
-_ALLOWED = {
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): _dtype,
-    ("numpy.core.multiarray", "_reconstruct"): _RECONSTRUCT,
-    ("numpy._core.multiarray", "_reconstruct"): _RECONSTRUCT,
+class _Array:
+    pixels: NDArray[np.uint8] = np.empty(0, np.uint8)
+
+    def __init__(self, *_: Any) -> None:
+        """Pickles make an empty array first."""
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, dtype, by_columns, raw = state
+        if dtype.name not in (b"u1", "u1") or by_columns:
+            raise UserError("an array of something else than bytes in rows")
+        self.pixels = np.frombuffer(raw, np.uint8).reshape(shape)
+
+
+_STAND_INS = {
+    ("numpy", "dtype"): _Dtype,
+    ("numpy", "ndarray"): _Array,
+    ("numpy.core.multiarray", "_reconstruct"): _Array,
+    ("numpy._core.multiarray", "_reconstruct"): _Array,
 }
 
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in _ALLOWED:
+        if (module, name) not in _STAND_INS:
             raise UserError(f"a reference to {module}.{name}")
-        return _ALLOWED[module, name]
+        return _STAND_INS[module, name]
 
     def persistent_load(self, pid: Any) -> Any:
         raise UserError(f"a reference to an outside object {pid!r:.40}")

@@ -55,7 +55,7 @@ def _read(path: Path, device: torch.device) -> dict[str, Any]:
 
 
 class Saver:
-    """Saves when `seconds` have passed, yet never spends more than 2 % of the time on saving."""
+    """Saves when `seconds` have passed, yet never spends more than 2 % of the time on it; 0: after every update."""
 
     def __init__(self, folder: Path, seconds: float) -> None:
         self.folder, self.seconds = folder, seconds
@@ -77,4 +77,4 @@ class Saver:
                 stacklevel=2,
             )
         self._last = time.monotonic()
-        self._wait = max(self.seconds, 50 * (self._last - began))
+        self._wait = max(self.seconds, 50 * (self._last - began)) if self.seconds else 0

@@ -47,19 +47,19 @@ def train(
             update(program, state)
             last = state.step == n_steps
             evaluate = last or state.step % every == 0
-            save = saver is not None and (last or saver.due() or stop_requested())
-            if evaluate or save or state.step % log_every == 0:
-                _check_finite(state, last_record)
             if evaluate or state.step % log_every == 0:
+                _check_finite(state, last_record)
                 last_record = _read_metrics(program, state)
                 if evaluate and len(watch.valid):
                     last_record |= _validate(program, state, watch)
                 state.seconds = time.monotonic() - began
                 log(last_record | {"seconds": round(state.seconds, 3)})
-            if saver is not None and save:
+            stopping = stop_requested()
+            if saver is not None and (last or stopping or saver.due()):
+                _check_finite(state, last_record)
                 state.seconds = time.monotonic() - began
                 saver.save(state.step, state.to_dict())
-            if stop_requested() and not last:
+            if stopping and not last:
                 raise KeyboardInterrupt
 
 

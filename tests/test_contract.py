@@ -1,0 +1,134 @@
+"""What every registered algorithm must obey, whoever wrote it. A new one is picked up by its registry entry."""
+
+import inspect
+from dataclasses import FrozenInstanceError, fields
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ict.algorithms import ALGORITHMS
+from ict.contract import Algorithm, Batch, Loss
+from ict.data.dataset import Examples
+from ict.engine.step import Forward
+from ict.networks import NETWORKS
+from ict.recipe import Part, Recipe, from_dict
+from ict.rng import Rng
+from tests.scripted import ScriptedDraws
+
+every_algorithm = pytest.mark.parametrize("name", list(ALGORITHMS))
+
+
+def networks() -> tuple[nn.Module, nn.Module]:
+    """A student and a teacher in float64 with batch norm."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        student, teacher = (NETWORKS["mlp-wide"]((5,), 3, width=8).double() for _ in range(2))
+    return student, teacher
+
+
+def batch_for(algorithm: Algorithm, n: int = 8) -> Batch:
+    draws = torch.Generator().manual_seed(1)
+
+    def inputs() -> Tensor:
+        return torch.randn(n, 5, generator=draws, dtype=torch.float64)
+
+    y = torch.randint(3, (n,), generator=draws)
+    return Batch(inputs(), y, tuple(inputs() for _ in range(algorithm.views)))
+
+
+def make(name: str) -> Algorithm:
+    algorithm: Algorithm = ALGORITHMS[name]()
+    return algorithm
+
+
+def gradient(name: str, w: float) -> list[Tensor]:
+    student, teacher = networks()
+    loss = loss_of(name, student, teacher, w)
+    loss.total.backward()
+    assert all(p.grad is None for p in teacher.parameters()), "the teacher must not get a gradient"
+    return [torch.zeros_like(p) if p.grad is None else p.grad for p in student.parameters()]
+
+
+def loss_of(name: str, student: nn.Module, teacher: nn.Module, w: float) -> Loss:
+    algorithm = make(name)
+    weight = torch.tensor(w, dtype=torch.float64)
+    rng = Rng(torch.device("cpu"), 5)
+    return algorithm.loss(Forward(student), Forward(teacher, gradient=False), batch_for(algorithm), weight, rng)
+
+
+@every_algorithm
+def test_loss_is_a_finite_scalar_with_detached_metrics(name: str) -> None:
+    loss = loss_of(name, *networks(), w=2.0)
+    assert loss.total.shape == () and loss.total.isfinite() and loss.total.requires_grad
+    assert loss.metrics and all(m.shape == () and not m.requires_grad for m in loss.metrics.values())
+
+
+@every_algorithm
+def test_same_key_same_loss(name: str) -> None:
+    first, second = (loss_of(name, *networks(), w=2.0).total for _ in range(2))
+    assert torch.equal(first, second)
+
+
+@every_algorithm
+def test_gradient_is_affine_in_w_and_unlabeled_data_count(name: str) -> None:
+    at_0, at_1, at_3 = (gradient(name, w) for w in (0.0, 1.0, 3.0))
+    slope = [b - a for a, b in zip(at_0, at_1, strict=True)]
+    for a, s, c in zip(at_0, slope, at_3, strict=True):
+        torch.testing.assert_close(c, a + 3 * s, rtol=1e-9, atol=1e-12)
+    if make(name).views:
+        assert max(float(s.abs().max()) for s in slope) > 1e-6, "the unlabeled examples have no effect"
+    else:
+        assert all(float(s.abs().max()) == 0 for s in slope), "a supervised method must not depend on w"
+    assert max(float(g.abs().max()) for g in at_0) > 1e-6, "the labeled examples have no effect"
+
+
+@every_algorithm
+def test_meta_device_accepts_the_loss(name: str) -> None:
+    """On the meta device `.item()`, `.cpu()` and branches on tensors raise, so the formula can be captured."""
+    algorithm = make(name)
+    student, teacher = (n.to("meta") for n in networks())
+    batch = batch_for(algorithm)
+    on_meta = Batch(batch.x.to("meta"), batch.y.to("meta"), tuple(u.to("meta") for u in batch.u))
+    w = torch.zeros((), device="meta", dtype=torch.float64)
+    draws = ScriptedDraws([0.5] * 9, device="meta")
+    loss = algorithm.loss(Forward(student), Forward(teacher, gradient=False), on_meta, w, draws)
+    assert loss.total.is_meta and loss.total.shape == ()
+
+
+@every_algorithm
+def test_it_is_a_frozen_dataclass_that_survives_json(name: str) -> None:
+    algorithm: Any = make(name)
+    if fields(algorithm):
+        with pytest.raises(FrozenInstanceError):
+            setattr(algorithm, fields(algorithm)[0].name, None)
+    recipe = Recipe(dataset=Part("digits"), network=Part("convnet"), algorithm=Part(name)).resolved()
+    again = from_dict(recipe.to_dict())
+    assert again == recipe and again.hash == recipe.hash
+    assert ALGORITHMS[name](**again.algorithm.options) == algorithm
+
+
+@every_algorithm
+def test_the_formula_fits_on_a_page(name: str) -> None:
+    assert len(inspect.getsource(ALGORITHMS[name].loss).splitlines()) <= 40  # type: ignore[attr-defined]
+    doc = inspect.getmodule(ALGORITHMS[name]).__doc__  # type: ignore[union-attr]
+    assert doc and len(doc.strip().splitlines()) <= 10 and "L =" in doc
+
+
+def test_partner_stays_in_its_group_and_is_never_oneself() -> None:
+    rows = torch.arange(12)
+    for groups in (1, 2, 3, 4, 6):
+        partner = Batch(rows, rows, pair_groups=groups).partner(rows)
+        assert sorted(partner.tolist()) == rows.tolist()
+        assert all(a != b and a // (12 // groups) == b // (12 // groups) for a, b in zip(partner, rows, strict=True))
+
+
+def test_halves_split_every_group() -> None:
+    rows = torch.arange(8)
+    assert [h.tolist() for h in Batch(rows, rows).halves(rows)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert [h.tolist() for h in Batch(rows, rows, pair_groups=2).halves(rows)] == [[0, 1, 4, 5], [2, 3, 6, 7]]
+
+
+def test_examples_know_their_number() -> None:
+    assert len(Examples(torch.zeros(3, 2), torch.zeros(3))) == 3

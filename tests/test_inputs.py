@@ -1,0 +1,145 @@
+"""Augmentation, scaling, ZCA and the order of rows, against NumPy slicing and linear algebra."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ict.contract import Batch
+from ict.data.augment import shift_and_flip
+from ict.data.dataset import Examples
+from ict.data.whiten import Scale, fit
+from ict.engine.batches import Batches, Rows, View
+from ict.rng import Rng
+from ict.settings import Inputs, Train
+from tests.scripted import ScriptedDraws
+
+CPU = torch.device("cpu")
+IMAGES = torch.randint(1, 256, (3, 2, 6, 7), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("reflect", [False, True])
+def test_crop_and_flip_with_forced_draws_equal_numpy_slicing(reflect: bool) -> None:
+    tops, lefts, uniforms = [0, 3, 4], [4, 1, 2], [0.7, 0.2, 0.49]
+    out = shift_and_flip(IMAGES, ScriptedDraws((), [tops, lefts], [uniforms]), pad=2, reflect=reflect, flip=True)
+    for image, top, left, uniform, got in zip(IMAGES.numpy(), tops, lefts, uniforms, out, strict=True):
+        padded = np.pad(image, ((0, 0), (2, 2), (2, 2)), mode="reflect" if reflect else "constant")
+        cut = padded[:, top : top + 6, left : left + 7]
+        np.testing.assert_array_equal(got, cut[:, :, ::-1] if uniform < 0.5 else cut)
+    assert out.dtype == torch.uint8 and out.is_contiguous()
+
+
+def test_no_shift_and_no_flip_draws_nothing() -> None:
+    assert shift_and_flip(IMAGES, ScriptedDraws(), pad=0) is IMAGES
+
+
+def test_padding_is_black_in_pixel_space_before_standardisation() -> None:
+    x = torch.full((1, 1, 4, 4), 100, dtype=torch.uint8)
+    x[:, :, :2] = 200
+    whiten = fit(x)
+    moved = shift_and_flip(x, ScriptedDraws((), [[0], [0]]), pad=1)  # down and to the right by one
+    black = (0 - 150 / 255) / (50 / 255)
+    np.testing.assert_allclose(whiten(moved)[0, 0, 0], np.full(4, black), rtol=1e-5)
+    np.testing.assert_allclose(whiten(moved)[0, 0, 1:, 1:], whiten(x)[0, 0, :3, :3])
+
+
+def test_channels_get_zero_mean_and_unit_deviation() -> None:
+    x = torch.randint(0, 256, (5000, 3, 4, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    out = fit(x)(x).double().numpy()
+    np.testing.assert_allclose(out.mean((0, 2, 3)), 0, atol=1e-6)
+    np.testing.assert_allclose(out.std((0, 2, 3)), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize(("scale", "low", "high"), [("half", -1.0, 1.0), ("none", 0.0, 1.0)])
+def test_fixed_scales(scale: Scale, low: float, high: float) -> None:
+    x = torch.tensor([[[[0, 255]]]], dtype=torch.uint8)
+    assert fit(x, scale=scale)(x).flatten().tolist() == [low, high]
+
+
+def test_features_are_scaled_each_and_a_constant_one_becomes_zero() -> None:
+    x = torch.tensor([[1.0, 10.0, 4.0], [3.0, 30.0, 4.0]])
+    np.testing.assert_allclose(fit(x)(x), [[-1, -1, 0], [1, 1, 0]], atol=1e-6)
+    assert torch.equal(fit(x, scale="none")(x), x)
+
+
+def correlated() -> torch.Tensor:
+    draws = np.random.default_rng(0)
+    mixing = draws.normal(size=(12, 12))
+    values = 128 + 12 * draws.normal(size=(9000, 12)) @ mixing
+    return torch.from_numpy(values.clip(0, 255).astype(np.uint8).reshape(-1, 3, 2, 2))
+
+
+def test_zca_output_has_identity_covariance_on_its_fit_set() -> None:
+    x = correlated()
+    out = fit(x, zca="authors", epsilon=0.0)(x).flatten(1).double().numpy()
+    np.testing.assert_allclose(np.cov(out.T, bias=True), np.eye(12), atol=2e-4)
+    np.testing.assert_allclose(out.mean(0), 0, atol=1e-4)
+
+
+@pytest.mark.parametrize("formula", ["authors", "ridge"])
+def test_zca_formulas_match_a_numpy_svd(formula: str) -> None:
+    x, epsilon = correlated(), 0.05
+    scaled = fit(x)(x).flatten(1).double().numpy()
+    centered = scaled - scaled.mean(0)
+    u, s, _ = np.linalg.svd(centered.T @ centered / len(centered))
+    gains = 1 / np.sqrt(s) + epsilon if formula == "authors" else 1 / np.sqrt(s + epsilon)
+    expected = centered @ (u * gains) @ u.T
+    out = fit(x, zca=formula, epsilon=epsilon)(x).flatten(1)  # type: ignore[arg-type]
+    np.testing.assert_allclose(out, expected, atol=1e-4)
+
+
+@given(n=st.integers(1, 40), batch=st.integers(1, 40), seed=st.integers(0, 5))
+@settings(max_examples=50, deadline=None)
+def test_every_pass_is_a_fresh_permutation(n: int, batch: int, seed: int) -> None:
+    pool = torch.arange(n) * 3 + 1
+    rows = Rows(pool, batch, seed, 0, CPU)
+    epochs = [torch.cat([rows.at(e, i) for i in range(rows.per_epoch)]).tolist() for e in range(3)]
+    for epoch in epochs:
+        assert len(epoch) == (n // batch) * batch or batch > n and len(epoch) == batch
+        counts = np.unique(epoch, return_counts=True)[1]
+        assert set(epoch) <= set(pool.tolist()) and counts.max() <= -(-batch // n)
+    if n >= 20 and batch <= n:
+        assert epochs[0] != epochs[1] != epochs[2]
+    assert Rows(pool, batch, seed, 0, CPU).at(2, 0).tolist() == epochs[2][:batch], "a row needs no history"
+
+
+def batches(order: str = "reshuffled", views: int = 1) -> Batches:
+    x = torch.arange(40, dtype=torch.uint8)[:, None, None, None].expand(40, 1, 4, 4).contiguous()
+    train = Train(labeled_batch=4, unlabeled_batch=5, labeled_order=order)  # type: ignore[arg-type]
+    view = View(Inputs(pad=1), fit(x, scale="none"))
+    y = torch.where(torch.arange(40) < 10, torch.arange(40), -1)
+    return Batches(Examples(x, y), torch.arange(10), torch.arange(10, 40), view, train, views, seed=1)
+
+
+def ids(x: torch.Tensor) -> list[int]:
+    return (x.amax((1, 2, 3)) * 255).round().int().tolist()  # type: ignore[no-any-return]
+
+
+def at(b: Batches, step: int) -> Batch:
+    return b.at(step, Rng(CPU, step))
+
+
+def test_a_batch_has_its_labels_and_keeps_labeled_and_unlabeled_apart() -> None:
+    b = batches(views=2)
+    for step in range(20):
+        batch = at(b, step)
+        assert ids(batch.x) == batch.y.tolist()
+        assert batch.x.shape == (4, 1, 4, 4) and len(batch.u) == 2
+        assert all(10 <= i < 40 for i in ids(batch.u[0])) and ids(batch.u[0]) == ids(batch.u[1])
+    assert not torch.equal(batch.u[0], batch.u[1]), "views are augmented each for itself"
+
+
+def test_labeled_batches_are_reshuffled_every_pass() -> None:
+    b = batches()
+    passes = [[ids(at(b, 2 * p + i).x) for i in range(2)] for p in range(4)]
+    assert all(len(set(sum(p, []))) == 8 for p in passes)
+    assert len({str(p) for p in passes}) == 4
+
+
+def test_repeated_order_replays_the_same_augmented_batches_within_an_epoch() -> None:
+    b = batches("repeated")  # 6 unlabeled and 2 labeled batches an epoch
+    seen = [at(b, step).x for step in range(12)]
+    assert all(torch.equal(seen[i], seen[i % 2]) for i in range(6))
+    assert all(torch.equal(seen[6 + i], seen[6 + i % 2]) for i in range(6))
+    assert not torch.equal(seen[0], seen[6])

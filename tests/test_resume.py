@@ -1,0 +1,87 @@
+"""A resumed run is the uninterrupted one, bit for bit, whatever killed it and whenever."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from ict.algorithms import ALGORITHMS
+from ict.errors import UserError
+from ict.folder import Folder
+from ict.run import train
+from tests.tiny import KILLED, N_STEPS, crash_at, outcome, same_bits, tiny
+
+
+def metrics(folder: Path) -> list[dict[str, float]]:
+    return [{k: v for k, v in r.items() if k != "seconds"} for r in Folder(folder).read_metrics()]
+
+
+@pytest.mark.parametrize("name", list(ALGORITHMS))
+def test_resume_is_bitwise_for_every_algorithm(name: str, tmp_path: Path) -> None:
+    recipe = tiny(name)
+    whole = train(recipe, seed=2, out=tmp_path / "whole")
+    crash_at(8, tmp_path / "cut", recipe, seed=2)
+    torch.rand(3)
+    crash_at(16, tmp_path / "cut", recipe, seed=2, resume=True)
+    resumed = train(recipe, seed=2, out=tmp_path / "cut", resume=True)
+    assert same_bits(whole, resumed)
+    assert outcome(whole.result) == outcome(resumed.result)
+    assert resumed.result["resumed_from"] == [7, 15]  # the step that crashed was not saved yet
+    assert metrics(tmp_path / "whole") == metrics(tmp_path / "cut")
+    assert (tmp_path / "whole/model.safetensors").read_bytes() == (tmp_path / "cut/model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("settings", [["average.when=before"], ["average.batchnorm=averaged"], ["optimizer.name=adam"]])
+def test_resume_is_bitwise_for_other_machinery(settings: list[str], tmp_path: Path) -> None:
+    whole = train(tiny(), settings=settings)
+    crash_at(12, tmp_path, tiny(), settings=settings)
+    assert same_bits(whole, train(tiny(), settings=settings, out=tmp_path, resume=True))
+
+
+def test_kill_9_at_random_moments_until_done(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-m", "tests.killer", tmp_path / "run"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    kills = int(done.stdout)
+    result = json.loads((tmp_path / "run/result.json").read_text())
+    whole = train(tiny(), **KILLED)
+    assert kills >= 3 and len(result["resumed_from"]) >= 2
+    assert outcome(whole.result) == outcome(result)
+    assert same_bits(whole, train(tiny(), out=tmp_path / "run", resume=True, **KILLED))
+
+
+def test_resume_without_a_checkpoint_starts_at_zero(tmp_path: Path) -> None:
+    run = train(tiny(), out=tmp_path / "new", resume=True)
+    assert run.result["resumed_from"] == [] and run.result["steps"] == N_STEPS
+
+
+def test_a_finished_run_gives_its_result_without_training(tmp_path: Path) -> None:
+    first = train(tiny(), out=tmp_path)
+    logged: list[object] = []
+    again = train(tiny(), out=tmp_path, resume=True, log=logged.append)
+    assert again.result == json.loads(json.dumps(first.result)) and not logged and same_bits(first, again)
+
+
+def test_a_folder_with_a_run_is_not_overwritten(tmp_path: Path) -> None:
+    crash_at(8, tmp_path, tiny())
+    with pytest.raises(UserError, match="--resume"):
+        train(tiny(), out=tmp_path)
+
+
+@pytest.mark.parametrize(("changes", "named"), [({"settings": ["algorithm.alpha=0.5"]}, "algorithm.alpha"), ({"seed": 9}, "seed")])
+def test_a_changed_recipe_is_refused_unless_forced(changes: dict, named: str, tmp_path: Path) -> None:  # type: ignore[type-arg]
+    crash_at(8, tmp_path, tiny())
+    with pytest.raises(UserError, match=named):
+        train(tiny(), out=tmp_path, resume=True, **changes)
+    forced = train(tiny(), out=tmp_path, resume=True, force=True, **changes)
+    assert forced.result["resumed_from"] == [7]
+
+
+def test_a_torn_last_line_of_metrics_is_dropped(tmp_path: Path) -> None:
+    crash_at(12, tmp_path, tiny())
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 12, "lo')
+    train(tiny(), out=tmp_path, resume=True)
+    assert [r["step"] for r in Folder(tmp_path).read_metrics()] == [4, 6, 8, 12, 16, 18, 20, 24]

@@ -1,0 +1,57 @@
+"""A run that takes a fraction of a second and still has batch norm, dropout, shifts, an average and validation."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ict.engine.loop import Record
+from ict.recipe import Part, Recipe
+from ict.run import Run, train
+from ict.settings import Average, Eval, Inputs, Split, Train
+
+N_STEPS = 24
+KILLED: dict[str, Any] = {"seed": 1, "settings": ["train.steps=150"]}  # the run that is killed again and again
+
+
+class Crash(Exception):
+    """Stands in for the power going out."""
+
+
+def tiny(algorithm: str = "ict", **options: Any) -> Recipe:
+    return Recipe(
+        dataset=Part("digits"),
+        network=Part("convnet", {"width": 4, "dropout": 0.2}),
+        algorithm=Part(algorithm, options),
+        split=Split(labeled=20, valid=20),
+        inputs=Inputs(pad=1),
+        average=Average(decay=0.9),
+        train=Train(steps=N_STEPS, labeled_batch=8, unlabeled_batch=8, weight=5.0),
+        eval=Eval(every=6, log_every=4),
+        name=f"tiny/{algorithm}",
+    )
+
+
+def crash_at(step: int, out: Path, recipe: Recipe, **arguments: Any) -> None:
+    """Train with a checkpoint after every update and die at the first log line from `step` on."""
+
+    def die(record: Record) -> None:
+        if record["step"] >= step:
+            torch.rand(7)  # a stray draw, which must not matter
+            raise Crash
+
+    try:
+        train(recipe, out=out, checkpoint_seconds=0, log=die, **arguments)
+    except Crash:
+        return
+    raise AssertionError("the run was over before it could crash")
+
+
+def same_bits(a: Run, b: Run) -> bool:
+    pairs = zip(a.network.state_dict().items(), b.network.state_dict().items(), strict=True)
+    return all(name == other and torch.equal(x, y) for (name, x), (other, y) in pairs)
+
+
+def outcome(result: dict[str, Any]) -> dict[str, Any]:
+    """A result without what may differ between two equal runs."""
+    return {k: v for k, v in result.items() if k not in ("seconds", "finished", "resumed_from", "commit")}
