@@ -1,6 +1,6 @@
 """Train in forked children and kill each with SIGKILL at a random moment until one finishes; prints the kills.
 
-    python -m tests.killer FOLDER
+python -m tests.killer FOLDER
 """
 
 import os
@@ -10,9 +10,8 @@ import sys
 import time
 
 # slow to import, and needed by every child
-import sklearn.datasets  # noqa: F401
 import torch
-import torch._dynamo  # noqa: F401
+import torch._dynamo
 
 from ict.run import train
 from tests.tiny import KILLED, tiny

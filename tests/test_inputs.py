@@ -96,7 +96,7 @@ def test_every_pass_is_a_fresh_permutation(n: int, batch: int, seed: int) -> Non
     rows = Rows(pool, batch, seed, 0, CPU)
     epochs = [torch.cat([rows.at(e, i) for i in range(rows.per_epoch)]).tolist() for e in range(3)]
     for epoch in epochs:
-        assert len(epoch) == (n // batch) * batch or batch > n and len(epoch) == batch
+        assert len(epoch) == (n // batch) * batch or (batch > n and len(epoch) == batch)
         counts = np.unique(epoch, return_counts=True)[1]
         assert set(epoch) <= set(pool.tolist()) and counts.max() <= -(-batch // n)
     if n >= 20 and batch <= n:
@@ -113,7 +113,7 @@ def batches(order: str = "reshuffled", views: int = 1) -> Batches:
 
 
 def ids(x: torch.Tensor) -> list[int]:
-    return (x.amax((1, 2, 3)) * 255).round().int().tolist()  # type: ignore[no-any-return]
+    return (x.amax((1, 2, 3)) * 255).round().int().tolist()
 
 
 def at(b: Batches, step: int) -> Batch:
@@ -133,7 +133,7 @@ def test_a_batch_has_its_labels_and_keeps_labeled_and_unlabeled_apart() -> None:
 def test_labeled_batches_are_reshuffled_every_pass() -> None:
     b = batches()
     passes = [[ids(at(b, 2 * p + i).x) for i in range(2)] for p in range(4)]
-    assert all(len(set(sum(p, []))) == 8 for p in passes)
+    assert all(len(set(p[0] + p[1])) == 8 for p in passes)
     assert len({str(p) for p in passes}) == 4
 
 

@@ -70,7 +70,9 @@ def test_a_folder_with_a_run_is_not_overwritten(tmp_path: Path) -> None:
         train(tiny(), out=tmp_path)
 
 
-@pytest.mark.parametrize(("changes", "named"), [({"settings": ["algorithm.alpha=0.5"]}, "algorithm.alpha"), ({"seed": 9}, "seed")])
+@pytest.mark.parametrize(
+    ("changes", "named"), [({"settings": ["algorithm.alpha=0.5"]}, "algorithm.alpha"), ({"seed": 9}, "seed")]
+)
 def test_a_changed_recipe_is_refused_unless_forced(changes: dict, named: str, tmp_path: Path) -> None:  # type: ignore[type-arg]
     crash_at(8, tmp_path, tiny())
     with pytest.raises(UserError, match=named):

@@ -17,11 +17,13 @@ import ict
 from ict.data.arrays import from_arrays
 from ict.data.dataset import Dataset, Examples
 from ict.data.split import Indices
+from ict.engine import evaluate as evaluate_module
 from ict.engine import loop
 from ict.engine.state import make_state
 from ict.engine.step import update
 from ict.errors import Diverged, UserError
 from ict.folder import Folder
+from ict.recipe import change
 from ict.run import evaluate, load_data, prepare, train
 from ict.settings import Average, Optimizer
 from tests.tiny import N_STEPS, crash_at, same_bits, tiny
@@ -32,7 +34,14 @@ CPU = torch.device("cpu")
 def test_the_folder_holds_everything_and_result_json_its_facts(tmp_path: Path) -> None:
     run = train(tiny(), seed=4, out=tmp_path)
     names = {p.name for p in tmp_path.iterdir()}
-    assert {"recipe.json", "split.npz", "metrics.jsonl", "inputs.safetensors", "model.safetensors", "result.json"} <= names
+    assert {
+        "recipe.json",
+        "split.npz",
+        "metrics.jsonl",
+        "inputs.safetensors",
+        "model.safetensors",
+        "result.json",
+    } <= names
     assert f"checkpoint-{N_STEPS:09d}.pt" in names and not [n for n in names if n.endswith(".tmp")]
     result = json.loads((tmp_path / "result.json").read_text())
     assert result == json.loads(json.dumps(run.result))
@@ -79,7 +88,7 @@ def test_the_best_by_validation_is_the_smallest_logged_error(tmp_path: Path) -> 
 def test_the_test_set_is_read_only_after_the_last_update(monkeypatch: pytest.MonkeyPatch) -> None:
     data = load_data(tiny().resolved(), 0)
     events: list[str] = []
-    real = loop.error
+    real = evaluate_module.error
 
     def watched(network: nn.Module, examples: Examples, *rest: Any) -> float:
         events.append("test" if examples.x.shape == data.test.x.shape else "valid")
@@ -107,9 +116,9 @@ def test_labels_outside_the_labeled_rows_cannot_reach_training() -> None:
 
 def test_seeds_decide_everything_and_globals_stay_as_they_were() -> None:
     torch.default_generator.manual_seed(1)
-    state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()
+    state, numpy_state = torch.get_rng_state(), repr(np.random.get_state())
     first = train(tiny(), seed=1)
-    assert torch.equal(torch.get_rng_state(), state) and (np.random.get_state()[1] == numpy_state).all()
+    assert torch.equal(torch.get_rng_state(), state) and repr(np.random.get_state()) == numpy_state
     torch.rand(5)
     assert same_bits(first, train(tiny(), seed=1))
     assert not same_bits(first, train(tiny(), seed=2))
@@ -174,12 +183,23 @@ def test_own_tensors_and_an_own_module(tmp_path: Path) -> None:
         evaluate(tmp_path)
     x[0] += 1
     other = from_arrays(x[:200], hidden[:200], test=(x[200:], y[200:]))
-    with pytest.raises(UserError, match="dataset.sha256"):
-        train(tiny(), data=other, network=network, out=tmp_path, resume=True, settings=["train.steps=150", "train.weight=1"])
+    with pytest.raises(UserError, match=r"dataset\.sha256"):
+        train(
+            tiny(),
+            data=other,
+            network=network,
+            out=tmp_path,
+            resume=True,
+            settings=["train.steps=150", "train.weight=1"],
+        )
 
 
-@pytest.mark.parametrize(("network", "says"), [(OwnNetwork(4, 3), "cannot take"), (OwnNetwork(5, 2), r"must return logits")])
-def test_a_network_that_does_not_fit_is_refused_before_anything_is_written(network: nn.Module, says: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("network", "says"), [(OwnNetwork(4, 3), "cannot take"), (OwnNetwork(5, 2), r"must return logits")]
+)
+def test_a_network_that_does_not_fit_is_refused_before_anything_is_written(
+    network: nn.Module, says: str, tmp_path: Path
+) -> None:
     x, y = own_arrays()
     with pytest.raises(UserError, match=says):
         train(tiny(), data=from_arrays(x, y), network=network, out=tmp_path / "run")
@@ -217,7 +237,7 @@ def test_evaluate_before_the_end_says_what_is_missing(tmp_path: Path) -> None:
 def test_teacher_follows_the_explicit_formula(when: str) -> None:
     recipe = tiny().resolved()
     data = load_data(recipe, 0)
-    job = prepare(ict.recipe.change(recipe, [f"average.when={when}"]), 0, data, None, CPU)  # type: ignore[attr-defined]
+    job = prepare(change(recipe, [f"average.when={when}"]), 0, data, None, CPU)
     assert job.state.ema is not None
     expected = [p.detach().double() for p in job.state.student.parameters()]
     for step in range(12):
@@ -233,7 +253,7 @@ def test_teacher_follows_the_explicit_formula(when: str) -> None:
 def test_teacher_batch_norm_is_its_own_or_averaged() -> None:
     recipe = tiny().resolved()
     data = load_data(recipe, 0)
-    jobs = {k: prepare(ict.recipe.change(recipe, [f"average.batchnorm={k}"]), 0, data, None, CPU) for k in ("own", "averaged")}  # type: ignore[attr-defined]
+    jobs = {k: prepare(change(recipe, [f"average.batchnorm={k}"]), 0, data, None, CPU) for k in ("own", "averaged")}
     for job in jobs.values():
         for _ in range(3):
             update(job.program, job.state)
@@ -244,7 +264,9 @@ def test_teacher_batch_norm_is_its_own_or_averaged() -> None:
     student = dict(jobs["averaged"].state.student.named_buffers())
     for name, buffer in averaged.named_buffers():
         if "running" in name:
-            assert not torch.equal(buffer, student[name]) and not torch.equal(buffer.round(), torch.zeros_like(buffer) - 9)
+            assert not torch.equal(buffer, student[name]) and not torch.equal(
+                buffer.round(), torch.zeros_like(buffer) - 9
+            )
 
 
 def test_optimizers_are_built_as_the_settings_say() -> None:

@@ -138,13 +138,15 @@ def data(
 def figure(
     name: Annotated[Literal["moons"], typer.Argument(help="Which figure.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The picture's file.")] = Path("moons.png"),
+    recipe: Annotated[str, typer.Option(help="What is drawn against supervised.")] = "moons/ict-sharpened",
     seed: Annotated[int, typer.Option(help="Decides the points, the weights and every draw.")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="Count successes over this many seeds.")] = 1,
 ) -> None:
-    """Draw the paper's two-moons figure."""
-    from ict.figure import moons
+    """Draw the paper's two-moons figure, and write its numbers beside it."""
+    from ict import figure as figures
 
-    assert name == "moons"  # the only one so far
-    typer.echo(moons(out, seed))
+    draw = {"moons": figures.moons}[name]
+    typer.echo(draw(out, recipe, seed, seeds))
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 import torch
@@ -12,47 +13,66 @@ from torch import nn
 from ict.engine.step import update
 from ict.files import write_json
 from ict.provenance import provenance
-from ict.recipes import RECIPES
+from ict.recipe import Recipe
+from ict.recipes import find
 from ict.run import Job, load_data, pick_device, prepare, untouched_globals
 
 SNAPSHOTS = (100, 500, 1000)
-_RECIPES = {"moons/supervised": "tab:red", "moons/ict": "tab:green"}
+SUPERVISED = "moons/supervised"
+_SUCCESS = 0.95  # share of the points on the right side
 
 
-def moons(out: Path, seed: int) -> str:
-    """Draw the figure, write the accuracies beside it as JSON, and return them as text."""
-    panels, jobs = {}, {}
-    for name in _RECIPES:
-        jobs[name], panels[name] = snapshots(name, seed)
-    accuracies = {name: [_accuracy(network, jobs[name]) for network in panels[name]] for name in _RECIPES}
+def moons(out: Path, recipe: str = "moons/ict-sharpened", seed: int = 0, n_seeds: int = 1) -> str:
+    """Draw the figure for `seed`, write the accuracies of `n_seeds` seeds beside it as JSON, return them as text."""
+    colors = {SUPERVISED: "tab:red", recipe: "tab:green"}
+    runs = {name: snapshots(name, seed) for name in colors}
     figure = Figure(figsize=(13, 4), layout="constrained")
     for i, (axes, step) in enumerate(zip(figure.subplots(1, 3, sharex=True, sharey=True), SNAPSHOTS, strict=True)):
-        _scatter(axes, jobs["moons/ict"])
-        for name, color in _RECIPES.items():
-            _boundary(axes, panels[name][i], jobs[name], color)
-            axes.plot([], [], color=color, label=f"{name.partition('/')[2]}: {accuracies[name][i]:.1%} right")
+        _scatter(axes, runs[recipe][0])
+        for name, color in colors.items():
+            job, networks = runs[name]
+            _boundary(axes, networks[i], job, color)
+            axes.plot([], [], color=color, label=f"{_title(job.recipe)}: {_accuracy(networks[i], job):.1%} right")
         axes.set_title(f"after {step} updates")
         axes.legend(loc="lower left", fontsize=8)
     figure.savefig(out, dpi=120)
+
+    seeds = range(seed, seed + n_seeds)
+    accuracies = {
+        name: {s: [_accuracy(n, job) for n in networks] for s in seeds for job, networks in [snapshots(name, s)]}
+        for name in colors
+    }
     summary = {
-        "seed": seed,
         "updates": SNAPSHOTS,
+        "success": _SUCCESS,
         "accuracy": accuracies,
         **provenance(torch.device("cpu")),
-        "recipes": {name: jobs[name].recipe.to_dict() for name in _RECIPES},
+        "recipes": {name: job.recipe.to_dict() for name, (job, _) in runs.items()},
     }
     numbers = out.with_suffix(".json")
     write_json(numbers, summary)
-    lines = [
-        f"{name}: " + ", ".join(f"{a:.1%} right after {s}" for a, s in zip(accuracies[name], SNAPSHOTS, strict=True))
-        for name in _RECIPES
-    ]
+    lines = []
+    for name, by_seed in accuracies.items():
+        last = [values[-1] for values in by_seed.values()]
+        reached = sum(value >= _SUCCESS for value in last)
+        lines.append(
+            f"{name}: {fmean(last):.1%} right after {SNAPSHOTS[-1]} updates, "
+            f"at least {_SUCCESS:.0%} in {reached} of {len(last)} seeds"
+        )
     return "\n".join([*lines, f"{out}", f"{numbers}"])
+
+
+def _title(recipe: Recipe) -> str:
+    """A recipe's method in words; a variant is named as one."""
+    if recipe.algorithm.name != "ict":
+        return recipe.algorithm.name
+    temperature = recipe.algorithm.options["temperature"]
+    return "ICT" if temperature == 1 else f"ICT, targets sharpened (T = {temperature})"
 
 
 def snapshots(name: str, seed: int) -> tuple[Job, list[nn.Module]]:
     """A run of a moons recipe: what it was made of, and its evaluated network after each number of `SNAPSHOTS`."""
-    recipe, networks = RECIPES[name].resolved(), []
+    recipe, networks = find(name).resolved(), []
     device = pick_device("cpu")
     with untouched_globals(device):
         job = prepare(recipe, seed, load_data(recipe, seed), None, device)

@@ -52,8 +52,7 @@ class Folder:
         if not self.recipe.exists():
             raise UserError(f"{self.path} holds no run: there is no {self.recipe.name} in it.")
         content = self._read_json(self.recipe)
-        name, seed = content.pop("name", ""), content.pop("seed", 0)
-        return from_dict(content, name), seed
+        return from_dict(content), content.get("seed", 0)
 
     def load_result(self) -> dict[str, Any] | None:
         return self._read_json(self.result) if self.result.exists() else None

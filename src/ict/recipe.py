@@ -76,7 +76,10 @@ class Recipe:
 
 
 def from_dict(content: Any, name: str = "") -> Recipe:
-    """The recipe that `to_dict` wrote."""
+    """The recipe that `to_dict` wrote; a run's recipe.json also has its name and the run's seed."""
+    if isinstance(content, dict):
+        name = content.get("name", name)
+        content = {key: value for key, value in content.items() if key not in ("name", "seed")}
     if not isinstance(content, dict) or not all(isinstance(v, dict) for v in content.values()):
         raise UserError("a recipe must be an object of objects, such as {'train': {'steps': 1000}}.")
     made: dict[str, Any] = {}

@@ -124,13 +124,26 @@ def _moons() -> Iterator[tuple[str, Recipe]]:
         network=Part("mlp"),
         algorithm=Part("supervised"),
         inputs=Inputs(scale="none"),
-        optimizer=Optimizer(name="adam", lr=0.01, weight_decay=0.0, cosine=None),
+        optimizer=Optimizer(name="adam", lr=0.004, weight_decay=0.0, cosine=None),
         average=_NO_AVERAGE,
         train=Train(steps=1000, labeled_batch=6),
         eval=Eval(every=100),
     )
     yield "moons/supervised", supervised
-    yield "moons/ict", replace(supervised, algorithm=Part("ict"), average=Average(decay=0.99))
+    # Of 1,431 settings with unsharpened targets this was about the best: a straight line satisfies them exactly.
+    plain = replace(
+        supervised,
+        algorithm=Part("ict", {"alpha": 0.05}),
+        average=Average(decay=0.9),
+        train=replace(supervised.train, unlabeled_batch=200, weight=0.5, rampup=0.5),
+    )
+    yield "moons/ict", plain
+    sharpened = replace(
+        plain,
+        algorithm=Part("ict", {"alpha": 0.065, "alpha_labeled": 2.0, "temperature": 0.25}),
+        train=replace(supervised.train, unlabeled_batch=100, weight=2.0, rampup=0.7),
+    )
+    yield "moons/ict-sharpened", sharpened
 
 
 RECIPES: dict[str, Recipe] = {

@@ -3,7 +3,7 @@
     L = CE(f(Mix(x, x')), Mix(y, y'))  +  w(t) * mse(f(Mix(u_j, u_k)), Mix(f'(u_j), f'(u_k)))
 
 f' is the mean teacher, or the student itself where a recipe has no average (the paper's first ablation).
-The fields after `mix_labeled` are choices in which the paper and the authors' program differ, or that the
+The other fields are choices in which the paper and the authors' program differ, or that the
 paper leaves open ("any loss"); the defaults are the paper's text. See docs/deviations.md.
 """
 
@@ -21,6 +21,7 @@ from ict.ops import cross_entropy, kl, mix, mse, one_hot, probabilities
 @dataclass(frozen=True, kw_only=True)
 class ICT:
     alpha: float = 1.0  # lambda ~ Beta(alpha, alpha), one for the labeled and one for the unlabeled batch
+    alpha_labeled: float | None = None  # another alpha for the labeled batch; none: the same
     mix_labeled: bool = True  # False: plain cross-entropy, the paper's second ablation
     targets: Literal["probs", "logits"] = "probs"  # what of the teacher is interpolated; the program: logits
     pairs: Literal["within", "halves"] = "within"  # u_k: u_j's neighbour in the batch, or the batch's other half
@@ -32,11 +33,11 @@ class ICT:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        positive(alpha=self.alpha, temperature=self.temperature)
+        positive(alpha=self.alpha, alpha_labeled=self._alpha_labeled, temperature=self.temperature)
 
     def loss(self, student: Network, teacher: Network, batch: Batch, w: Tensor, rng: Draws) -> Loss:
         x, (u,) = batch.x, batch.u
-        lam_s, lam = rng.beta(self.alpha), rng.beta(self.alpha)
+        lam_s, lam = rng.beta(self._alpha_labeled), rng.beta(self.alpha)
         x_m = mix(lam_s, x, batch.partner(x)) if self.mix_labeled else x
 
         if self.pairs == "within":
@@ -58,6 +59,10 @@ class ICT:
         l_s = cross_entropy(z_x, mix(lam_s, y, batch.partner(y)) if self.mix_labeled else y)
         l_us = self._consistency(z_m, y_m)
         return Loss(l_s + w * l_us, {"supervised": l_s.detach(), "consistency": l_us.detach()})
+
+    @property
+    def _alpha_labeled(self) -> float:
+        return self.alpha if self.alpha_labeled is None else self.alpha_labeled
 
     def _fake_labels(self, lam: Tensor, z_j: Tensor, z_k: Tensor) -> Tensor:
         if self.targets == "logits":

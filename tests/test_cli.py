@@ -1,0 +1,137 @@
+"""The command as a user types it: output, exit codes, and what is imported on the way."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ict import __version__, cli
+from ict.algorithms import ALGORITHMS
+from ict.recipes import RECIPES
+
+SHORT = ["--set", "train.steps=12", "--set", "network.width=4", "--set", "eval.test_limit=60"]
+
+
+def ict(monkeypatch: pytest.MonkeyPatch, *words: str | Path) -> int:
+    """Run the command in this process; its exit code."""
+    monkeypatch.setattr(sys, "argv", ["ict", *map(str, words)])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    code = end.value.code
+    return code if isinstance(code, int) else int(code is not None)
+
+
+def test_train_evaluate_resume(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    assert ict(monkeypatch, "train", "digits-100/ict", "--seed", "1", "--out", out, *SHORT, "--json") == 0
+    first = json.loads(capsys.readouterr().out)
+    assert first == json.loads((out / "result.json").read_text())
+    assert first["recipe"] == "digits-100/ict" and first["seed"] == 1 and first["partial"] and first["n_test"] == 60
+
+    assert ict(monkeypatch, "evaluate", out, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["test_error"] == first["test_error"]
+    assert ict(monkeypatch, "evaluate", out) == 0
+    assert f"{first['test_error']:.2%} of 60" in capsys.readouterr().out
+
+    assert ict(monkeypatch, "train", "digits-100/ict", "--seed", "1", "--out", out, *SHORT, "--resume") == 0
+    text = capsys.readouterr().out
+    assert f"test error {100 * first['test_error']:.2f} %" in text and str(out) in text and "partial" in text
+
+    assert ict(monkeypatch, "train", "digits-100/ict", "--seed", "1", "--out", out, *SHORT) == 2
+    assert "--resume" in capsys.readouterr().err
+
+
+def test_the_default_folder_is_named_after_recipe_hash_and_seed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert ict(monkeypatch, "train", "digits-100/supervised", *SHORT) == 0
+    (result,) = tmp_path.glob("runs/digits-100-supervised/*/seed0/result.json")
+    assert json.loads(result.read_text())["recipe_id"] == result.parent.parent.name
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["train", "digits-100/itc"], "digits-100/ict"),
+        (["train", "digits-100/ict", "--set", "algorithm.alpa=1"], "algorithm.alpha"),
+        (["train", "digits-100/ict", "--set", "train.steps=none"], "whole number"),
+        (["train", "nowhere.json"], "nowhere.json"),
+        (["train", "digits-100/ict", "--device", "gpu"], "cuda"),
+        (["train", "cifar10-4000/ict"], "ICT_DATA"),
+        (["train", "svhn-1000/ict", "--data-dir", "nowhere"], "train_32x32.mat"),
+        (["evaluate", "nowhere"], "recipe.json"),
+        (["data", "mnist", "x"], "cifar10"),
+        (["list", "recipe"], "recipes"),
+        (["figure", "sun"], "moons"),
+    ],
+)
+def test_a_mistake_is_told_in_a_sentence_with_exit_code_2(
+    words: list[str],
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    no_data_folder: None,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert ict(monkeypatch, *words) == 2
+    said = capsys.readouterr()
+    assert says in said.err.replace("\n", " ") and "Traceback" not in said.err and said.out == ""
+    assert not list(tmp_path.iterdir()), "nothing half-written is left behind"
+
+
+def test_a_diverged_run_tells_the_step_and_a_hint(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    wild = ["--set", "optimizer.lr=1e20", "--set", "optimizer.cosine=none", "--set", "train.steps=60"]
+    assert (
+        ict(monkeypatch, "train", "digits-100/ict", "--out", tmp_path / "run", "--set", "network.width=4", *wild) == 1
+    )
+    said = capsys.readouterr().err
+    assert "not finite at step" in said and "optimizer.lr" in said and "Traceback" not in said
+
+
+def test_list_prints_one_name_a_line_when_piped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ict(monkeypatch, "list") == 0
+    assert capsys.readouterr().out.splitlines() == list(RECIPES)
+    assert ict(monkeypatch, "list", "algorithms") == 0
+    assert capsys.readouterr().out.splitlines() == list(ALGORITHMS)
+
+
+def test_list_shows_the_papers_numbers_in_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    assert ict(monkeypatch, "list") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("cifar10-4000/ict ") and "7.29 ± 0.02" in line for line in lines)
+
+
+def imported_by(code: str, *arguments: str) -> set[str]:
+    """Top-level modules that are loaded after running `code` in a fresh interpreter."""
+    script = f"import sys\nsys.argv = ['ict', *{list(arguments)!r}]\ntry:\n    {code}\nexcept SystemExit:\n    pass\n"
+    script += "print('\\n' + ' '.join(m for m in sys.modules if '.' not in m))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("words", [["--help"], ["list"], ["list", "networks"], ["--version"], ["train", "--help"]])
+def test_help_and_list_do_not_wait_for_torch(words: list[str]) -> None:
+    assert not imported_by("import ict.cli; ict.cli.main()", *words) & {"torch", "numpy", "sklearn", "matplotlib"}
+
+
+def test_importing_the_package_is_light() -> None:
+    assert not imported_by("import ict") & {"matplotlib", "typer", "sklearn", "torch"}
+    assert not imported_by("import ict; ict.train; ict.from_arrays") & {"matplotlib", "typer", "sklearn"}
+
+
+def test_python_m_ict_is_the_same_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "ict", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"ict {__version__}\n"

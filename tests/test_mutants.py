@@ -1,0 +1,167 @@
+"""Bugs planted one at a time into a copy of the package: the named tests must notice each of them.
+
+A line that a mutant replaces must stand in its file exactly once, so that the list cannot rot unseen.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import ict
+
+ROOT = Path(__file__).parent.parent
+SOURCE = Path(ict.__file__).parent
+
+LOSSES, CONTRACT = "tests/test_algorithms.py", "tests/test_contract.py"
+STEPS = "tests/test_from_scratch.py::test_fifty_steps_are_the_same_bits"
+RUN = "tests/test_run.py::test_"
+
+
+class Mutant(NamedTuple):
+    file: str
+    line: str
+    instead: str
+    tests: str
+
+
+MUTANTS = {
+    "no gradient to the student": Mutant(
+        "algorithms/ict.py",
+        "z_x, z_m = student.each(x_m, u_m)",
+        "z_x, z_m = student(x_m), teacher(u_m)",
+        CONTRACT,
+    ),
+    "labels are not rolled with their images": Mutant(
+        "algorithms/ict.py",
+        "mix(lam_s, y, batch.partner(y))",
+        "mix(lam_s, y, y)",
+        LOSSES,
+    ),
+    "lambda swapped between the target's two parts": Mutant(
+        "algorithms/ict.py",
+        "return mix(lam, probabilities(z_j",
+        "return mix(1 - lam, probabilities(z_j",
+        LOSSES,
+    ),
+    "the teacher is the student": Mutant(
+        "engine/step.py",
+        "teacher = Forward(state.evaluated, gradient=False)",
+        "teacher = Forward(state.student, gradient=False)",
+        STEPS,
+    ),
+    "gradient through the teacher": Mutant(
+        "engine/step.py",
+        "with torch.set_grad_enabled(self.gradient and torch.is_grad_enabled()):",
+        "with torch.enable_grad():",
+        CONTRACT,
+    ),
+    "soft targets cast to integers": Mutant(
+        "ops.py",
+        "return F.cross_entropy(_full(logits), targets)",
+        "return F.cross_entropy(_full(logits), targets.long().to(targets.dtype))",
+        LOSSES,
+    ),
+    "consistency summed over classes": Mutant(
+        "ops.py",
+        "return F.mse_loss(probs, targets)",
+        "return F.mse_loss(probs, targets) * probs.shape[1]",
+        LOSSES,
+    ),
+    "the consistency loss is dropped": Mutant(
+        "algorithms/ict.py",
+        "Loss(l_s + w * l_us,",
+        "Loss(l_s + 0 * w * l_us,",
+        CONTRACT,
+    ),
+    "each example is its own partner": Mutant(
+        "contract.py",
+        "groups.roll(1, dims=1)",
+        "groups.roll(0, dims=1)",
+        CONTRACT,
+    ),
+    "a tensor is read by the host inside the loss": Mutant(
+        "algorithms/ict.py",
+        "l_us = self._consistency(z_m, y_m)",
+        "l_us = self._consistency(z_m, y_m) * (1 if w.item() < 1e9 else 0)",
+        CONTRACT,
+    ),
+    "the average never moves": Mutant(
+        "averages.py",
+        "torch._foreach_lerp_(averages, values, 1 - decay)",
+        "pass",
+        "tests/test_limits.py",
+    ),
+    "the average is updated on the wrong side of the step": Mutant(
+        "engine/step.py",
+        "if state.ema and program.average_before:",
+        "if state.ema and not program.average_before:",
+        RUN + "teacher_follows_the_explicit_formula",
+    ),
+    "a key without its use": Mutant(
+        "engine/step.py",
+        "rng.reseed(fold(program.seed, Use.DRAWS, step))",
+        "rng.reseed(fold(program.seed, step))",
+        STEPS,
+    ),
+    "the optimizer's state is not restored": Mutant(
+        "engine/state.py",
+        'self.optimizer.load_state_dict(saved["optimizer"])',
+        "pass",
+        "tests/test_resume.py::test_resume_is_bitwise_for_every_algorithm",
+    ),
+    "dropout draws on instead of being keyed": Mutant(
+        "engine/step.py",
+        "default_generator(rng.device).manual_seed(fold(program.seed, Use.DROPOUT, step))",
+        "pass",
+        "tests/test_resume.py::test_resume_is_bitwise_for_every_algorithm",
+    ),
+    "hidden labels reach training": Mutant(
+        "run.py",
+        "    known[labeled] = data.train.y[labeled]",
+        "    known = data.train.y\n    labeled = unlabeled",
+        RUN + "labels_outside_the_labeled_rows_cannot_reach_training",
+    ),
+    "evaluation in training mode": Mutant(
+        "engine/evaluate.py",
+        "network.eval()",
+        "network.train()",
+        RUN + "the_saved_error_is_the_networks_error",
+    ),
+    "the test set chooses the best model": Mutant(
+        "run.py",
+        "loop.Watch(job.valid, job.view, recipe.eval)",
+        "loop.Watch(job.data.test, job.view, recipe.eval)",
+        RUN + "the_test_set_is_read_only_after_the_last_update",
+    ),
+    "padding after standardisation": Mutant(
+        "engine/batches.py",
+        "out: Tensor = self.whiten(x)",
+        "out: Tensor = self.whiten(x).where(x > 0, 0.0)",
+        STEPS,
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", list(MUTANTS))
+def test_the_suite_notices(bug: str, tmp_path: Path) -> None:
+    mutant = MUTANTS[bug]
+    copy = tmp_path / "ict"
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    source = (copy / mutant.file).read_text()
+    assert source.count(mutant.line) == 1, f"{mutant.line!r} is not in {mutant.file} exactly once any more"
+    (copy / mutant.file).write_text(source.replace(mutant.line, mutant.instead))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", mutant.tests],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    output = done.stdout[-3000:] + done.stderr[-1000:]
+    assert done.returncode == 1 and "1 failed" in done.stdout, f"exit code {done.returncode}:\n{output}"
+    assert "SyntaxError" not in output and "NameError" not in output, "the planted bug must be a bug that runs"

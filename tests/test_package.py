@@ -1,0 +1,72 @@
+"""The wheel: built, installed into an empty environment, and run there."""
+
+import subprocess
+import sys
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from ict import __version__
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert wheel.name == f"ict_ssl-{__version__}-py3-none-any.whl"
+    assert {"ict/py.typed", "ict/cli.py", "ict/algorithms/ict.py"} <= set(names)
+    assert {n.split("/")[0] for n in names} == {"ict", f"ict_ssl-{__version__}.dist-info"}
+    assert any(n.endswith("LICENSE") for n in names)
+
+
+def test_it_runs_from_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
+    """The dependencies are lent by a path file: they are large, and pip would have to fetch them again."""
+    home = tmp_path / "env"
+    venv.create(home, with_pip=True)
+    python = home / "bin" / "python"
+    subprocess.run(
+        [python, "-m", "pip", "install", "-q", "--no-deps", "--no-index", wheel], check=True, capture_output=True
+    )
+    lent = next(p for p in sys.path if (Path(p) / "torch").is_dir())
+    (site,) = (home / "lib").glob("python*/site-packages")
+    (site / "lent.pth").write_text(lent)
+
+    def run(*words: str | Path) -> str:
+        return subprocess.run(words, check=True, capture_output=True, text=True, cwd=tmp_path).stdout
+
+    assert run(home / "bin" / "ict", "--version") == f"ict {__version__}\n"
+    where = run(python, "-c", "import ict; print(ict.__file__)")
+    assert Path(where.strip()).is_relative_to(site)
+    short = ("--set", "train.steps=3", "--set", "network.width=4")
+    assert "test error" in run(home / "bin" / "ict", "train", "digits-100/ict", "--out", tmp_path / "run", *short)
+    assert "test error" in run(python, "-m", "ict", "evaluate", tmp_path / "run")
+
+
+def test_the_pinned_versions_satisfy_what_the_package_asks_for() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    pinned = dict(
+        line.replace("-", "_").split("==")
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if line and line[0] != "#"
+    )
+    for requirement in (*project["dependencies"], *project["optional-dependencies"]["dev"]):
+        name, _, least = requirement.replace("-", "_").partition(">=")
+        have = [int(n) for n in pinned[name].split("+")[0].split(".") if n.isdigit()]
+        assert have >= [int(n) for n in least.split(".")], requirement
+    assert not {"torchvision", "timm", "torchaudio"} & set(pinned)
