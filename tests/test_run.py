@@ -269,6 +269,11 @@ def test_teacher_batch_norm_is_its_own_or_averaged() -> None:
             )
 
 
+def test_a_teacher_that_never_sees_data_cannot_have_its_own_statistics() -> None:
+    with pytest.raises(UserError, match=r"average\.batchnorm=averaged"):
+        train(tiny("supervised"), settings=["average.batchnorm=own"])
+
+
 def test_optimizers_are_built_as_the_settings_say() -> None:
     network = OwnNetwork(2, 2)
     sgd = make_state(network, Optimizer(lr=0.3, weight_decay=0.01), Average()).optimizer

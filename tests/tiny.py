@@ -25,7 +25,7 @@ def tiny(algorithm: str = "ict", **options: Any) -> Recipe:
         algorithm=Part(algorithm, options),
         split=Split(labeled=20, valid=20),
         inputs=Inputs(pad=1),
-        average=Average(decay=0.9),
+        average=Average(decay=0.9, batchnorm="own" if algorithm == "ict" else "averaged"),
         train=Train(steps=N_STEPS, labeled_batch=8, unlabeled_batch=8, weight=5.0),
         eval=Eval(every=6, log_every=4),
         name=f"tiny/{algorithm}",

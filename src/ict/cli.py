@@ -21,6 +21,10 @@ app = typer.Typer(
 
 DataDir = Annotated[Path | None, typer.Option(help="Folder with the dataset's files. [default: $ICT_DATA]")]
 DeviceName = Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="Where to compute.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change the recipe, e.g. train.steps=500."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON alone on stdout.")]
 
 
@@ -44,10 +48,7 @@ def train(
     recipe: Annotated[str, typer.Argument(help="A name that 'ict list' shows, or a JSON file.")],
     seed: Annotated[int, typer.Option(help="Decides the split, the weights and every draw.")] = 0,
     out: Annotated[Path | None, typer.Option(help="The run's folder. [default: runs/RECIPE/HASH/seedN]")] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change the recipe, e.g. train.steps=500."),
-    ] = None,
+    settings: Settings = None,
     device: DeviceName = "auto",
     mode: Annotated[Literal["exact", "fast"], typer.Option(help="Bit-reproducible, or quick on a GPU.")] = "exact",
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the newest checkpoint.")] = False,
@@ -153,11 +154,12 @@ def figure(
 def demo(
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 3,
     out: Annotated[Path, typer.Option(help="Folder for runs, table and picture.")] = Path("runs/demo"),
+    settings: Settings = None,
 ) -> None:
     """Compare supervised training, LabelSpreading and ICT on handwritten digits with ten labels a class."""
     from ict.demo import demo as run_demo
 
-    typer.echo(run_demo(out, seeds))
+    typer.echo(run_demo(out, seeds, settings or []))
 
 
 def main() -> None:

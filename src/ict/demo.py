@@ -3,6 +3,7 @@
 import os
 import sys
 import warnings
+from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
 from statistics import fmean, stdev
@@ -19,8 +20,9 @@ from ict.files import write_json
 from ict.folder import Folder
 from ict.parallel import Task, run_all
 from ict.provenance import provenance
+from ict.recipe import Recipe, change
 from ict.recipes import RECIPES
-from ict.run import load_data
+from ict.run import default_folder, load_data
 
 SUPERVISED, ICT = "digits-100/supervised", "digits-100/ict"
 SPREADING = "LabelSpreading"
@@ -31,45 +33,29 @@ _TITLES = {
 }
 
 
-def demo(out: Path, n_seeds: int) -> str:
+def demo(out: Path, n_seeds: int, settings: Iterable[str] = ()) -> str:
     """Run everything that is not finished yet, write `demo.json` and `curves.png`, and return the table."""
+    recipes = {name: change(RECIPES[name], settings) for name in (SUPERVISED, ICT)}
     tasks = [
-        Task(name, seed, out / name.replace("/", "-") / RECIPES[name].resolved().hash / f"seed{seed}")
-        for seed in range(n_seeds)
-        for name in (SUPERVISED, ICT)
+        Task(recipe, seed, default_folder(recipe, seed, out)) for seed in range(n_seeds) for recipe in recipes.values()
     ]
     results = _train(tasks)
-    errors: dict[str, list[float]] = {name: [] for name in _TITLES}
-    for result in results:
-        errors[result["recipe"]].append(result["test_error"])
-    ict_folders = [Folder(task.out) for task in tasks if task.recipe == ICT]
-    errors[SPREADING] = [_label_spreading(seed, folder) for seed, folder in enumerate(ict_folders)]
-
-    _draw(
-        out / "curves.png",
-        {name: [Folder(t.out) for t in tasks if t.recipe == name] for name in (SUPERVISED, ICT)},
-    )
+    folders = {name: [Folder(task.out) for task in tasks if task.recipe.name == name] for name in recipes}
+    errors = {name: [r["test_error"] for r in results if r["recipe"] == name] for name in recipes}
+    errors[SPREADING] = [_label_spreading(recipes[ICT], seed, folder) for seed, folder in enumerate(folders[ICT])]
+    _draw(out / "curves.png", folders)
     summary = {
         "seeds": list(range(n_seeds)),
-        "rows": [{"method": _TITLES[name], "recipe": name, "test_error": values} for name, values in errors.items()],
+        "rows": [{"method": title, "recipe": name, "test_error": errors[name]} for name, title in _TITLES.items()],
         "steps": results[0]["steps"],
-        "seconds_a_run": {
-            n: round(fmean(r["seconds"] for r in results if r["recipe"] == n), 1) for n in (SUPERVISED, ICT)
-        },
+        "seconds_a_run": {n: round(fmean(r["seconds"] for r in results if r["recipe"] == n), 1) for n in recipes},
         **provenance(torch.device("cpu")),
         "threads": results[0]["threads"],
-        "recipes": {name: RECIPES[name].resolved().to_dict() for name in (SUPERVISED, ICT)},
+        "recipes": {name: recipe.to_dict() for name, recipe in recipes.items()},
     }
     write_json(out / "demo.json", summary)
-    return "\n".join(
-        [
-            "",
-            table(summary),
-            "",
-            f"curves: {out / 'curves.png'}",
-            f"results: {out / 'demo.json'} and a result.json in each run's folder",
-        ]
-    )
+    where = [f"curves: {out / 'curves.png'}", f"results: {out / 'demo.json'}, and result.json in each run's folder"]
+    return "\n".join([table(summary), "", *where])
 
 
 def table(summary: dict[str, Any]) -> str:
@@ -83,24 +69,23 @@ def table(summary: dict[str, Any]) -> str:
 
 
 def _train(tasks: list[Task]) -> list[dict[str, Any]]:
-    total = sum(RECIPES[task.recipe].train.steps for task in tasks)
-    done = dict.fromkeys(tasks, 0)
+    done = dict.fromkeys(range(len(tasks)), 0)
     with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
-        bar = progress.add_task(f"{len(tasks)} runs", total=total)
+        bar = progress.add_task(f"{len(tasks)} runs", total=sum(task.recipe.train.steps for task in tasks))
 
-        def advance(task: Task, step: int) -> None:
-            done[task] = step
+        def advance(index: int, step: int) -> None:
+            done[index] = step
             progress.update(bar, completed=sum(done.values()))
 
         return run_all(tasks, min(os.cpu_count() or 1, len(tasks)), advance)
 
 
-def _label_spreading(seed: int, folder: Folder) -> float:
+def _label_spreading(recipe: Recipe, seed: int, folder: Folder) -> float:
     """Test error of LabelSpreading on the run's own split; its settings are chosen on the validation images too."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.semi_supervised import LabelSpreading
 
-    data = load_data(RECIPES[ICT].resolved(), seed)
+    data = load_data(recipe, seed)
     indices = Indices.load(folder.split)
     x, y = data.train.x.flatten(1).numpy().astype(np.float64), data.train.y.numpy()
     rows = np.concatenate([indices.labeled, indices.unlabeled])
@@ -108,11 +93,12 @@ def _label_spreading(seed: int, folder: Folder) -> float:
     fitted: list[tuple[float, int, Any]] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", RuntimeWarning)  # points that no label reaches: 0 / 0
         for n_neighbors, alpha in product((3, 5, 7, 10, 15), (0.05, 0.2, 0.5, 0.8)):
             model = LabelSpreading(kernel="knn", n_neighbors=n_neighbors, alpha=alpha).fit(x[rows], known)
             fitted.append((np.mean(model.predict(x[indices.valid]) != y[indices.valid]), len(fitted), model))
-    _, _, best = min(fitted)
-    wrong = best.predict(data.test.x.flatten(1).numpy().astype(np.float64)) != data.test.y.numpy()
+        _, _, best = min(fitted)
+        wrong = best.predict(data.test.x.flatten(1).numpy().astype(np.float64)) != data.test.y.numpy()
     return float(np.mean(wrong))
 
 

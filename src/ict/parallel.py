@@ -8,10 +8,12 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
+from ict.recipe import Recipe
+
 
 @dataclass(frozen=True)
 class Task:
-    recipe: str
+    recipe: Recipe
     seed: int
     out: Path
 
@@ -19,9 +21,12 @@ class Task:
 def run_all(
     tasks: Sequence[Task],
     workers: int,
-    progress: Callable[[Task, int], None],
+    progress: Callable[[int, int], None],
 ) -> list[dict[str, Any]]:
-    """The result of every task, in order. Finished runs are reused; interrupted ones go on from their checkpoints."""
+    """The result of every task, in order; `progress` is called with a task's index and its step.
+
+    Finished runs are reused, interrupted ones go on from their checkpoints.
+    """
     context = multiprocessing.get_context("spawn")  # a forked torch can deadlock in its thread pool
     with context.Manager() as manager, ProcessPoolExecutor(workers, context) as pool:
         steps: Queue[tuple[int, int]] = manager.Queue()
@@ -30,7 +35,7 @@ def run_all(
         try:
             while pending:
                 done, pending = wait(pending, timeout=0.1, return_when=FIRST_COMPLETED)
-                _drain(steps, tasks, progress)
+                _drain(steps, progress)
                 for future in done:
                     future.result()  # the first failure ends the whole
         except BaseException:
@@ -39,13 +44,12 @@ def run_all(
     return [future.result() for future in futures]
 
 
-def _drain(steps: "Queue[tuple[int, int]]", tasks: Sequence[Task], progress: Callable[[Task, int], None]) -> None:
+def _drain(steps: "Queue[tuple[int, int]]", progress: Callable[[int, int], None]) -> None:
     while True:
         try:
-            index, step = steps.get_nowait()
+            progress(*steps.get_nowait())
         except Empty:
             return
-        progress(tasks[index], step)
 
 
 def _run(index: int, task: Task, steps: "Queue[tuple[int, int]]") -> dict[str, Any]:

@@ -186,6 +186,11 @@ def prepare(
     view = View(recipe.inputs, _whiten(recipe, data, resumed).to(device))
     _try_forward(student, view, data)
     algorithm = ALGORITHMS[recipe.algorithm.name](**recipe.algorithm.options)
+    if recipe.average.decay is not None and recipe.average.batchnorm == "own" and not algorithm.views:
+        raise UserError(
+            f"algorithm {recipe.algorithm.name} never runs its teacher, so the teacher has no batch-norm statistics "
+            "of its own: set average.batchnorm=averaged, or average.decay=none."
+        )
     labeled, unlabeled = torch.from_numpy(indices.labeled), torch.from_numpy(indices.unlabeled)
     known = torch.full_like(data.train.y, -1)  # no other label can reach training
     known[labeled] = data.train.y[labeled]

@@ -1,0 +1,116 @@
+"""Write the numbers of results/*.json into the README and the docs, between <!-- begin NAME --> and <!-- end NAME -->.
+
+    python tools/render.py [--check]
+
+No number there is typed by hand. With --check nothing is written and the exit code says whether all is current.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from ict.demo import table
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = ("README.md", "docs/moons.md")
+
+
+def read(name: str) -> Any:
+    return json.loads((ROOT / "results" / f"{name}.json").read_text())
+
+
+def origin(result: dict[str, Any]) -> str:
+    versions = result["versions"]
+    return (
+        f"{result['device']} ({result['machine']}), {result['threads']} thread{'s' * (result['threads'] > 1)} a run, "
+        f"torch {versions['torch']}, {result['finished'][:10]}"
+    )
+
+
+def demo() -> str:
+    three, ten = read("demo"), read("demo-10")
+    rows = {row["recipe"]: [100 * e for e in row["test_error"]] for row in ten["rows"]}
+
+    def cell(name: str) -> str:
+        return f"{fmean(rows[name]):.2f} ± {stdev(rows[name]):.2f} %"
+
+    seconds = three["seconds_a_run"]["digits-100/ict"]
+    return (
+        f"{table(three)}\n\n"
+        f"Seeds {three['seeds'][0]} to {three['seeds'][-1]}, {three['steps']} updates each, {seconds:.0f} s for an ICT "
+        f"run; {origin(three)}. Over ten seeds: supervised {cell('digits-100/supervised')}, "
+        f"LabelSpreading {cell('LabelSpreading')}, ICT {cell('digits-100/ict')}. "
+        "Files: [results/demo.json](results/demo.json), [results/demo-10.json](results/demo-10.json)."
+    )
+
+
+def successes(result: dict[str, Any], recipe: str) -> tuple[int, int, float]:
+    """Seeds that succeed, seeds tried, mean accuracy after the last update."""
+    last = [values[-1] for values in result["accuracy"][recipe].values()]
+    return sum(value >= result["success"] for value in last), len(last), fmean(last)
+
+
+def moons() -> str:
+    result = read("moons")
+    reached, tried, mean = successes(result, "moons/ict-sharpened")
+    plain_reached, _, plain_mean = successes(read("moons-plain"), "moons/ict")
+    return (
+        f"With sharpened targets ICT puts at least {result['success']:.0%} of the points on the right side in "
+        f"**{reached} of {tried} seeds** (mean {mean:.1%}); plain ICT does in {plain_reached} of {tried} "
+        f"(mean {plain_mean:.1%}): a straight line satisfies interpolation consistency exactly. See [docs/moons.md](docs/moons.md)."
+    )
+
+
+def moons_table() -> str:
+    sharpened, plain = read("moons"), read("moons-plain")
+    lines = ["| recipe | mean right after 1000 updates | at least 95 % | per seed |", "|---|---|---|---|"]
+    for result, recipe in (
+        (sharpened, "moons/supervised"),
+        (plain, "moons/ict"),
+        (sharpened, "moons/ict-sharpened"),
+    ):
+        reached, tried, mean = successes(result, recipe)
+        each = ", ".join(f"{100 * values[-1]:.1f}" for values in result["accuracy"][recipe].values())
+        lines.append(f"| `{recipe}` | {mean:.1%} | {reached} of {tried} seeds | {each} |")
+    return "\n".join(lines) + f"\n\nSeeds 0 to {tried - 1}; {origin(sharpened)}."
+
+
+def cpu() -> str:
+    result = read("cpu")
+    return (
+        f"An ICT update on digits costs {result['ratio']:.2f} times as much through the engine as in the single file "
+        f"({origin(result)}; `benchmarks/cpu.py`)."
+    )
+
+
+BLOCKS: dict[str, Callable[[], str]] = {"demo": demo, "moons": moons, "moons-table": moons_table, "cpu": cpu}
+
+
+def render(text: str) -> str:
+    def fill(found: re.Match[str]) -> str:
+        return f"{found[1]}\n{BLOCKS[found[2]]()}\n{found[3]}"
+
+    return re.sub(r"(<!-- begin ([\w-]+) -->)\n.*?(<!-- end \2 -->)", fill, text, flags=re.DOTALL)
+
+
+def main() -> None:
+    stale = []
+    for name in DOCUMENTS:
+        path = ROOT / name
+        old = path.read_text()
+        new = render(old)
+        if new != old:
+            stale.append(name)
+            if "--check" not in sys.argv:
+                path.write_text(new)
+    if stale:
+        print("changed: " + ", ".join(stale))
+    sys.exit(bool(stale) and "--check" in sys.argv)
+
+
+if __name__ == "__main__":
+    main()
