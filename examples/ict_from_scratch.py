@@ -2,8 +2,6 @@
 
 It trains on 8x8 scans of handwritten digits with ten labels a class. The package `ict` does the same work with
 checkpoints, recipes and any network; its first steps equal this file's bit for bit (tests/test_from_scratch.py).
-
-    python examples/ict_from_scratch.py
 """
 
 import csv
@@ -17,10 +15,10 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-STEPS, BATCH, PAD = 1500, 100, 1
-LR, MOMENTUM, WEIGHT_DECAY = 0.1, 0.9, 5e-4
-ALPHA, W_MAX, EMA_DECAY = 1.0, 100.0, 0.99
-INIT, ROWS, DRAWS, LABELED, UNLABELED = 1, 4, 5, 0, 1  # what a random key is for
+STEPS, LABELED_BATCH, UNLABELED_BATCH, PAD = 1500, 50, 100, 1
+LR, MOMENTUM, WEIGHT_DECAY = 0.3, 0.9, 1e-3
+ALPHA, W_MAX, EMA_DECAY = 0.5, 50.0, 0.97
+INIT, ROWS, DRAWS, DROPOUT, LABELED, UNLABELED = 1, 4, 5, 6, 0, 1  # what a random key is for
 
 
 def fold(seed: int, *data: int) -> int:
@@ -35,11 +33,11 @@ def fold(seed: int, *data: int) -> int:
 
 
 class ConvNet(nn.Module):
-    def __init__(self, width: int, n_classes: int) -> None:
+    def __init__(self, width: int = 16, dropout: float = 0.25) -> None:
         super().__init__()
-        first = [*self.conv(1, width), *self.conv(width, width), nn.MaxPool2d(2)]
+        first = [*self.conv(1, width), *self.conv(width, width), nn.MaxPool2d(2), nn.Dropout(dropout)]
         second = [*self.conv(width, 2 * width), *self.conv(2 * width, 2 * width)]
-        self.features, self.head = nn.Sequential(*first, *second), nn.Linear(2 * width, n_classes)
+        self.features, self.head = nn.Sequential(*first, *second), nn.Linear(2 * width, 10)
 
     def conv(self, n_in: int, n_out: int) -> tuple[nn.Module, ...]:
         return nn.Conv2d(n_in, n_out, 3, padding=1, bias=False), nn.BatchNorm2d(n_out), nn.LeakyReLU(0.1)
@@ -49,11 +47,11 @@ class ConvNet(nn.Module):
         return logits
 
 
-def batch_rows(rows: Tensor, seed: int, stream: int, step: int) -> Tensor:
+def batch_rows(rows: Tensor, size: int, seed: int, stream: int, step: int) -> Tensor:
     """The examples of a step: every pass over `rows` is a fresh permutation, what does not fill a batch is dropped."""
-    epoch, index = divmod(step, len(rows) // BATCH)
+    epoch, index = divmod(step, len(rows) // size)
     generator = Generator().manual_seed(fold(fold(seed, ROWS, stream), epoch, 0))
-    return rows[torch.randperm(len(rows), generator=generator)][index * BATCH : (index + 1) * BATCH]
+    return rows[torch.randperm(len(rows), generator=generator)][index * size : (index + 1) * size]
 
 
 def random_shift(images: Tensor, rng: Generator) -> Tensor:
@@ -72,62 +70,48 @@ def beta(alpha: float, rng: Generator) -> Tensor:
     return torch.sigmoid(logs[0] - logs[1]).float()
 
 
-def mix(lam: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    return lam * a + (1 - lam) * b
-
-
-def partner(x: Tensor) -> Tensor:
-    """For each example of a shuffled batch another one."""
-    return x.roll(1, dims=0)
+def mix(lam: Tensor, a: Tensor) -> Tensor:
+    """Each example of a shuffled batch interpolated with its neighbour."""
+    return lam * a + (1 - lam) * a.roll(1, dims=0)
 
 
 class ICT:
     """A student, its moving average, and the update that trains them."""
 
-    def __init__(self, images: Tensor, labels: Tensor, labeled: Tensor, unlabeled: Tensor, seed: int, width: int = 16):
-        self.images, self.labels, self.labeled, self.unlabeled, self.seed = (
-            images,
-            labels,
-            labeled,
-            unlabeled,
-            seed,
-        )
+    def __init__(self, images: Tensor, labels: Tensor, labeled: Tensor, unlabeled: Tensor, seed: int) -> None:
+        self.images, self.labels, self.labeled, self.unlabeled, self.seed = images, labels, labeled, unlabeled, seed
         pixels = images.double() / 255
         self.mean, self.std = pixels.mean().float(), pixels.std(correction=0).float()
         torch.default_generator.manual_seed(fold(seed, INIT))
-        self.student = ConvNet(width, n_classes=10)
+        self.student = ConvNet()
         self.teacher = deepcopy(self.student).requires_grad_(False)
-        self.optimizer = torch.optim.SGD(
-            self.student.parameters(), LR, momentum=MOMENTUM, nesterov=True, weight_decay=WEIGHT_DECAY
-        )
+        parameters = self.student.parameters()
+        self.optimizer = torch.optim.SGD(parameters, LR, MOMENTUM, weight_decay=WEIGHT_DECAY, nesterov=True)
 
     def standardize(self, images: Tensor) -> Tensor:
         return (images.float() / 255 - self.mean) / self.std
 
     def update(self, step: int) -> Tensor:
+        torch.default_generator.manual_seed(fold(self.seed, DROPOUT, step))
         rng = Generator().manual_seed(fold(self.seed, DRAWS, step))
-        rows_x = batch_rows(self.labeled, self.seed, LABELED, step)
-        rows_u = batch_rows(self.unlabeled, self.seed, UNLABELED, step)
-        x, y = (
-            self.standardize(random_shift(self.images[rows_x], rng)),
-            F.one_hot(self.labels[rows_x], 10).float(),
-        )
+        rows_x = batch_rows(self.labeled, LABELED_BATCH, self.seed, LABELED, step)
+        rows_u = batch_rows(self.unlabeled, UNLABELED_BATCH, self.seed, UNLABELED, step)
+        x, y = self.standardize(random_shift(self.images[rows_x], rng)), F.one_hot(self.labels[rows_x], 10).float()
         u = self.standardize(random_shift(self.images[rows_u], rng))
         lam_s, lam = beta(ALPHA, rng), beta(ALPHA, rng)
 
         with torch.no_grad():  # the teacher's predictions at two points, interpolated, ...
-            p = self.teacher(u).softmax(1)
-            fake_labels = mix(lam, p, partner(p))
-        logits_x = self.student(mix(lam_s, x, partner(x)))
-        logits_u = self.student(mix(lam, u, partner(u)))  # ... are what the student shall say at the interpolation
-        supervised = F.cross_entropy(logits_x, mix(lam_s, y, partner(y)))
+            fake_labels = mix(lam, self.teacher(u).softmax(1))
+        logits_x = self.student(mix(lam_s, x))
+        logits_u = self.student(mix(lam, u))  # ... are what the student shall say at the interpolated point
+        supervised = F.cross_entropy(logits_x, mix(lam_s, y))
         consistency = F.mse_loss(logits_u.softmax(1), fake_labels)
         w = W_MAX * exp(-5 * (1 - min(step / STEPS / 0.25, 1.0)) ** 2)
         loss = supervised + w * consistency
 
         self.optimizer.zero_grad()
         loss.backward()
-        self.optimizer.param_groups[0]["lr"] = LR * 0.5 * (cos(pi * (step / STEPS / 1.125)) + 1)
+        self.optimizer.param_groups[0]["lr"] = LR * (0.5 * (cos(pi * (step / STEPS / 1.125)) + 1))
         self.optimizer.step()
         decay = min(1 - 1 / (step + 2), EMA_DECAY)
         with torch.no_grad():

@@ -105,6 +105,7 @@ def _label_spreading(recipe: Recipe, seed: int, folder: Folder) -> float:
 def _draw(path: Path, folders: dict[str, list[Folder]]) -> None:
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.add_subplot()
+    top = 0.0
     for name, color in ((SUPERVISED, "tab:red"), (ICT, "tab:green")):
         network = "student" if RECIPES[name].average.decay is None else "teacher"
         curves = [
@@ -115,7 +116,8 @@ def _draw(path: Path, folders: dict[str, list[Folder]]) -> None:
         values = np.array([[error for _, error in curve] for curve in curves])
         axes.plot(steps, values.mean(0), color=color, label=f"{_TITLES[name]} ({network})")
         axes.fill_between(steps, values.min(0), values.max(0), color=color, alpha=0.2, linewidth=0)
-    axes.set(xlabel="updates", ylabel="validation error (%)", ylim=(0, 20))
+        top = max(top, 2 * values[:, len(steps) // 2 :].max())  # the first steps would squash the rest
+    axes.set(xlabel="updates", ylabel="validation error (%)", ylim=(0, top))
     axes.set_title(f"digits, 10 labels a class: mean and range of {len(folders[ICT])} seeds")
     axes.grid(alpha=0.3)
     axes.legend()

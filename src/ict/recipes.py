@@ -103,19 +103,22 @@ def _paper() -> Iterator[tuple[str, Recipe]]:
 
 
 def _digits() -> Iterator[tuple[str, Recipe]]:
+    """Ten labels a class of scikit-learn's digits; settings chosen by the validation error of other seeds."""
     ict = Recipe(
         dataset=Part("digits"),
-        network=Part("convnet"),
-        algorithm=Part("ict"),
+        network=Part("convnet", {"width": 16, "dropout": 0.25}),
+        algorithm=Part("ict", {"alpha": 0.5}),
         split=Split(labeled=100, valid=100, unlabeled="disjoint"),
         inputs=Inputs(pad=1),
-        optimizer=Optimizer(lr=0.1, weight_decay=5e-4),
-        average=Average(decay=0.99),
-        train=Train(steps=1500),
+        optimizer=Optimizer(lr=0.3, weight_decay=1e-3),
+        average=Average(decay=0.97),
+        train=Train(steps=1500, labeled_batch=50, unlabeled_batch=100, weight=50.0),
         eval=Eval(every=100),
     )
+    # as many settings were tried for the supervised network as for ICT, and it does best with these
+    tuned = replace(ict, optimizer=Optimizer(lr=0.1, weight_decay=2e-3), train=replace(ict.train, labeled_batch=32))
     for method in _METHODS:
-        yield f"digits-100/{method}", _with_method(ict, method)
+        yield f"digits-100/{method}", _with_method(tuned if method in ("supervised", "mixup") else ict, method)
 
 
 def _moons() -> Iterator[tuple[str, Recipe]]:

@@ -1,5 +1,6 @@
 """Which rows are labeled, validation and unlabeled: a function of labels and seed, alike on every machine."""
 
+import io
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from ict.errors import UserError
 from ict.fields import positive
+from ict.files import write_atomic
 from ict.rng import Use, fold
 
 
@@ -31,10 +33,9 @@ class Indices:
     unlabeled: NDArray[np.int64]
 
     def save(self, path: Path) -> None:
-        part = path.with_name(path.name + ".part")
-        with part.open("wb") as file:
-            np.savez(file, labeled=self.labeled, valid=self.valid, unlabeled=self.unlabeled)
-        part.replace(path)
+        content = io.BytesIO()
+        np.savez(content, labeled=self.labeled, valid=self.valid, unlabeled=self.unlabeled)
+        write_atomic(path, content.getvalue())
 
     @classmethod
     def load(cls, path: Path) -> "Indices":

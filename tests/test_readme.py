@@ -1,0 +1,96 @@
+"""The README's commands and examples, executed in shortened form, and its numbers, which a command wrote."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ict import cli
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, flags=re.DOTALL)
+COMMANDS = [
+    shlex.split(line.removeprefix(".venv/bin/"), comments=True)
+    for language, block in BLOCKS
+    if language == "sh"
+    for line in block.splitlines()
+    if line.startswith(".venv/bin/ict ")
+]
+SHORTER = {
+    "digits-100/ict": ["train.steps=4", "network.width=4"],
+    "mine.json": ["train.steps=4"],
+    "cifar10-4000/ict": [
+        "train.steps=1", "train.labeled_batch=2", "train.unlabeled_batch=2", "inputs.zca=none",
+        "split.labeled=20", "split.valid=20", "eval.test_limit=4",
+    ],
+}  # fmt: skip
+
+
+def tiny_cifar10(folder: Path) -> None:
+    """Official binary batches of 60 images each."""
+    batches = folder / "cifar-10-batches-bin"
+    batches.mkdir(parents=True)
+    draws = np.random.default_rng(0)
+    for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
+        rows = draws.integers(0, 256, (60, 3073), dtype=np.uint8)
+        rows[:, 0] = np.arange(60) % 10
+        rows.tofile(batches / f"{name}.bin")
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_command(words: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    (recipe,) = [block for language, block in BLOCKS if language == "json"]
+    Path("mine.json").write_text(recipe)
+    if "DIR" in words:
+        monkeypatch.setattr("ict.data.cifar10.RECORDS", 60)
+        tiny_cifar10(tmp_path / "DIR")
+    if words[1] == "train":
+        words = [*words, *(word for setting in SHORTER[words[2]] for word in ("--set", setting))]
+    if words[1] == "figure":
+        words = ["1" if word == "10" else word for word in words]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert not end.value.code
+    if words[1] == "train":
+        assert len(list(tmp_path.glob("runs/*/*/seed*/result.json"))) == 1
+    if words[1] == "figure":
+        assert Path("moons.png").read_bytes().startswith(b"\x89PNG") and Path("moons.json").exists()
+
+
+def test_it_has_commands_of_every_kind() -> None:
+    assert {words[1] for words in COMMANDS} == {"list", "train", "figure"}
+
+
+def test_the_python_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    python = [block for language, block in BLOCKS if language == "python"]
+    exec(python[0], {})
+    error, shape = capsys.readouterr().out.split(" ", 1)
+    assert float(error) < 0.2 and "100, 3" in shape
+
+
+def test_the_two_commands_are_the_makefiles() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"^make (\w+)", README, flags=re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE)
+    assert re.search(r"^demo: setup\n\t\$\(BIN\)/ict demo$", makefile, flags=re.MULTILINE)
+
+
+def test_numbers_come_from_the_result_files() -> None:
+    done = subprocess.run([sys.executable, ROOT / "tools/render.py", "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_it_is_short_and_the_tree_is_true() -> None:
+    assert len(README.splitlines()) < 150
+    tree = README.split("src/ict/\n")[1].split("```")[0]
+    for line in tree.splitlines():
+        names = line.split("  ")[1].split() if line.startswith("  ") else line.split("  ")[0].split()
+        for name in names:
+            assert (ROOT / "src/ict" / name).exists() or (ROOT / name).exists(), name
