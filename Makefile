@@ -30,15 +30,15 @@ format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Every number and picture in the README and the docs, from scratch: about ten minutes on two cores.
+# Every number and picture in the README and the docs, from scratch: about twenty minutes on two cores.
 results: setup
 	$(BIN)/ict demo --out runs/results --seeds 10
 	cp runs/results/demo.json results/demo-10.json
 	$(BIN)/ict demo --out runs/results --seeds 3
 	cp runs/results/demo.json results/demo.json
 	cp runs/results/curves.png docs/img/demo.png
-	$(BIN)/ict figure moons --seeds 10 --out runs/results/moons.png
-	$(BIN)/ict figure moons --seeds 10 --recipe moons/ict --out runs/results/moons-plain.png
+	$(BIN)/ict figure moons --seeds 100 --out runs/results/moons.png
+	$(BIN)/ict figure moons --seeds 100 --recipe moons/ict --out runs/results/moons-plain.png
 	cp runs/results/moons.json runs/results/moons-plain.json results/
 	cp runs/results/moons.png runs/results/moons-plain.png docs/img/
 	$(BIN)/python benchmarks/cpu.py --out results/cpu.json

@@ -140,8 +140,8 @@ def figure(
     name: Annotated[Literal["moons"], typer.Argument(help="Which figure.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The picture's file.")] = Path("moons.png"),
     recipe: Annotated[str, typer.Option(help="What is drawn against supervised.")] = "moons/ict-sharpened",
-    seed: Annotated[int, typer.Option(help="Decides the points, the weights and every draw.")] = 0,
-    seeds: Annotated[int, typer.Option(min=1, help="Count successes over this many seeds.")] = 1,
+    seed: Annotated[int, typer.Option(help="The seed that is drawn.")] = 4,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Count successes over seeds 0 to this less one.")] = None,
 ) -> None:
     """Draw the paper's two-moons figure, and write its numbers beside it."""
     from ict import figure as figures

@@ -22,8 +22,8 @@ SUPERVISED = "moons/supervised"
 _SUCCESS = 0.95  # share of the points on the right side
 
 
-def moons(out: Path, recipe: str = "moons/ict-sharpened", seed: int = 0, n_seeds: int = 1) -> str:
-    """Draw the figure for `seed`, write the accuracies of `n_seeds` seeds beside it as JSON, return them as text."""
+def moons(out: Path, recipe: str = "moons/ict-sharpened", seed: int = 4, n_seeds: int | None = None) -> str:
+    """Draw the figure for `seed`, write the accuracies of it or of seeds 0 to n_seeds - 1 as JSON, return them."""
     colors = {SUPERVISED: "tab:red", recipe: "tab:green"}
     runs = {name: snapshots(name, seed) for name in colors}
     figure = Figure(figsize=(13, 4), layout="constrained")
@@ -33,16 +33,17 @@ def moons(out: Path, recipe: str = "moons/ict-sharpened", seed: int = 0, n_seeds
             job, networks = runs[name]
             _boundary(axes, networks[i], job, color)
             axes.plot([], [], color=color, label=f"{_title(job.recipe)}: {_accuracy(networks[i], job):.1%} right")
-        axes.set_title(f"after {step} updates")
+        axes.set_title(f"after {step} updates (seed {seed})")
         axes.legend(loc="lower left", fontsize=8)
     figure.savefig(out, dpi=120)
 
-    seeds = range(seed, seed + n_seeds)
+    seeds = [seed] if n_seeds is None else range(n_seeds)
     accuracies = {
         name: {s: [_accuracy(n, job) for n in networks] for s in seeds for job, networks in [snapshots(name, s)]}
         for name in colors
     }
     summary = {
+        "drawn_seed": seed,
         "updates": SNAPSHOTS,
         "success": _SUCCESS,
         "accuracy": accuracies,
@@ -57,7 +58,7 @@ def moons(out: Path, recipe: str = "moons/ict-sharpened", seed: int = 0, n_seeds
         reached = sum(value >= _SUCCESS for value in last)
         lines.append(
             f"{name}: {fmean(last):.1%} right after {SNAPSHOTS[-1]} updates, "
-            f"at least {_SUCCESS:.0%} in {reached} of {len(last)} seeds"
+            f"at least {_SUCCESS:.0%} in {reached} of {len(last)} seed{'s' * (len(last) > 1)}"
         )
     return "\n".join([*lines, f"{out}", f"{numbers}"])
 

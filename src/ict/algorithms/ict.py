@@ -37,8 +37,10 @@ class ICT:
 
     def loss(self, student: Network, teacher: Network, batch: Batch, w: Tensor, rng: Draws) -> Loss:
         x, (u,) = batch.x, batch.u
-        lam_s, lam = rng.beta(self._alpha_labeled), rng.beta(self.alpha)
-        x_m = mix(lam_s, x, batch.partner(x)) if self.mix_labeled else x
+        x_m = x
+        if self.mix_labeled:
+            lam_s = rng.beta(self._alpha_labeled)
+            x_m = mix(lam_s, x, batch.partner(x))
 
         if self.pairs == "within":
             u_j, u_k, z_j = u, batch.partner(u), teacher(u)
@@ -46,6 +48,7 @@ class ICT:
         else:
             u_j, u_k = batch.halves(u)
             z_j, z_k = teacher.each(u_j, u_k)
+        lam = rng.beta(self.alpha)
         u_m = mix(lam, u_j, u_k)
         y_m = self._fake_labels(lam, z_j, z_k)
 
@@ -56,7 +59,9 @@ class ICT:
         z_x, z_m = student.each(x_m, u_m)
 
         y = one_hot(batch.y, like=z_x)
-        l_s = cross_entropy(z_x, mix(lam_s, y, batch.partner(y)) if self.mix_labeled else y)
+        if self.mix_labeled:
+            y = mix(lam_s, y, batch.partner(y))
+        l_s = cross_entropy(z_x, y)
         l_us = self._consistency(z_m, y_m)
         return Loss(l_s + w * l_us, {"supervised": l_s.detach(), "consistency": l_us.detach()})
 
