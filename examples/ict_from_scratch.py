@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-STEPS, LABELED_BATCH, UNLABELED_BATCH, PAD = 1500, 50, 100, 1
+STEPS, LABELED_BATCH, UNLABELED_BATCH, PAD = 3000, 50, 100, 1
 LR, MOMENTUM, WEIGHT_DECAY = 0.3, 0.9, 1e-3
 ALPHA, W_MAX, EMA_DECAY = 1.0, 50.0, 0.99
 INIT, ROWS, DRAWS, DROPOUT, LABELED, UNLABELED = 1, 4, 5, 6, 0, 1  # what a random key is for
@@ -138,7 +138,7 @@ def main() -> None:
     job = ICT(images, labels, labeled, train, seed=0)
     for step in range(STEPS):
         loss = job.update(step)
-        if step % 250 == 249:
+        if step % 500 == 499:
             job.teacher.eval()
             wrong = job.teacher(job.standardize(images[test])).argmax(1) != labels[test]
             job.teacher.train()

@@ -116,7 +116,7 @@ def _digits() -> Iterator[tuple[str, Recipe]]:
         inputs=Inputs(pad=1),
         optimizer=Optimizer(lr=0.3, weight_decay=1e-3),
         average=Average(decay=0.99),
-        train=Train(steps=1500, labeled_batch=50, unlabeled_batch=100, weight=50.0),
+        train=Train(steps=3000, labeled_batch=50, unlabeled_batch=100, weight=50.0),
         eval=Eval(every=100),
     )
     yield "digits-100/ict", ict
@@ -125,7 +125,7 @@ def _digits() -> Iterator[tuple[str, Recipe]]:
     supervised = replace(
         ict,
         algorithm=Part("supervised"),
-        optimizer=Optimizer(lr=0.1, weight_decay=2e-3),
+        optimizer=Optimizer(lr=0.1, weight_decay=5e-3),
         average=Average(decay=0.99, batchnorm="averaged"),
         train=replace(ict.train, labeled_batch=32),
     )
