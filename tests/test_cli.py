@@ -1,5 +1,6 @@
 """The command as a user types it: output, exit codes, and what is imported on the way."""
 
+import errno
 import json
 import subprocess
 import sys
@@ -96,6 +97,30 @@ def test_a_diverged_run_tells_the_step_and_a_hint(
     assert "not finite at step" in said and "optimizer.lr" in said and "Traceback" not in said
 
 
+@pytest.mark.parametrize(
+    ("problem", "code", "says"),
+    [
+        (KeyboardInterrupt(), 130, "--resume"),
+        (OSError(errno.ENOSPC, "No space left on device", "result.json"), 1, "result.json: No space left"),
+    ],
+)
+def test_an_interruption_and_a_full_disk_are_told_without_a_traceback(
+    problem: BaseException,
+    code: int,
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    def fail(*_: object) -> None:
+        raise problem
+
+    monkeypatch.setattr("ict.run.write_json", fail)
+    assert ict(monkeypatch, "train", "digits-100/ict", "--out", tmp_path / "run", *SHORT) == code
+    said = capsys.readouterr().err
+    assert says in said and "Traceback" not in said
+
+
 def test_list_prints_one_name_a_line_when_piped(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,6 +155,19 @@ def test_help_and_list_do_not_wait_for_torch(words: list[str]) -> None:
 def test_importing_the_package_is_light() -> None:
     assert not imported_by("import ict") & {"matplotlib", "typer", "sklearn", "torch"}
     assert not imported_by("import ict; ict.train; ict.from_arrays") & {"matplotlib", "typer", "sklearn"}
+
+
+def test_own_tensors_train_without_scikit_learn() -> None:
+    script = """
+import sys
+sys.modules["sklearn"] = None  # any import of it now fails
+import ict, torch
+x = torch.randn(60, 4)
+data = ict.from_arrays(x, torch.arange(60) % 3)
+print(ict.train("digits-100/ict", data=data, network=torch.nn.Linear(4, 3), settings=["train.steps=3"]).result["steps"])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == "3\n", done.stderr
 
 
 def test_python_m_ict_is_the_same_command() -> None:

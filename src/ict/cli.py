@@ -3,6 +3,8 @@
 import json
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -64,7 +66,7 @@ def train(
 
     resolved = change(find(recipe), settings or [])
     folder = out or run.default_folder(resolved, seed)
-    with progress_bar(resolved.train.steps) as advance:
+    with _interruptible("the same command with --resume"), progress_bar(resolved.train.steps) as advance:
         finished = run.train(
             resolved,
             seed=seed,
@@ -159,7 +161,8 @@ def demo(
     """Compare supervised training, LabelSpreading and ICT on handwritten digits with ten labels a class."""
     from ict.demo import demo as run_demo
 
-    typer.echo(run_demo(out, seeds, settings or []))
+    with _interruptible("the same command"):
+        typer.echo(run_demo(out, seeds, settings or []))
 
 
 def main() -> None:
@@ -171,12 +174,19 @@ def main() -> None:
         _fail(str(problem), 2)
     except Diverged as problem:
         _fail(f"{problem} The last good checkpoint is kept.", 1)
-    except KeyboardInterrupt:
-        _fail("interrupted; the same command with --resume goes on from the last checkpoint.", 130)
     except OSError as problem:
         if problem.filename is None and problem.strerror is None:
             raise
         _fail(f"{problem.filename or 'file'}: {problem.strerror}.", 1)
+
+
+@contextmanager
+def _interruptible(how: str) -> Iterator[None]:
+    """Ctrl-C and SIGTERM, told before typer would end the command without a word."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        _fail(f"interrupted; {how} goes on from the last checkpoint.", 130)
 
 
 def _fail(message: str, code: int) -> None:

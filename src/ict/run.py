@@ -80,7 +80,8 @@ def train(
     """
     target = pick_device(device)
     if mode == "fast":
-        warnings.warn("fast mode needs a GPU and is not available here: running the exact step.", stacklevel=2)
+        why = "is not built yet" if target.type == "cuda" else "needs a GPU"
+        warnings.warn(f"fast mode {why}: running the exact step on {target.type}.", stacklevel=2)
     recipe, data = _fill_in(recipe, settings, data, network, seed, data_dir)
     folder = Folder(Path(out)) if out is not None else None
     if folder:
