@@ -15,42 +15,34 @@ from ict.files import write_json
 from ict.provenance import provenance
 from ict.recipe import Recipe
 from ict.recipes import find
-from ict.run import Job, load_data, pick_device, prepare, untouched_globals
+from ict.run import Job, load_data, prepare, untouched_globals
 
 SNAPSHOTS = (100, 500, 1000)
 SUPERVISED = "moons/supervised"
 _SUCCESS = 0.95  # share of the points on the right side
+Snapshots = tuple[Job, list[nn.Module]]
 
 
 def moons(out: Path, recipe: str = "moons/ict-sharpened", seed: int = 4, n_seeds: int | None = None) -> str:
     """Draw the figure for `seed`, write the accuracies of it or of seeds 0 to n_seeds - 1 as JSON, return them."""
-    colors = {SUPERVISED: "tab:red", recipe: "tab:green"}
-    runs = {name: snapshots(name, seed) for name in colors}
-    figure = Figure(figsize=(13, 4), layout="constrained")
-    for i, (axes, step) in enumerate(zip(figure.subplots(1, 3, sharex=True, sharey=True), SNAPSHOTS, strict=True)):
-        _scatter(axes, runs[recipe][0])
-        for name, color in colors.items():
-            job, networks = runs[name]
-            _boundary(axes, networks[i], job, color)
-            axes.plot([], [], color=color, label=f"{_title(job.recipe)}: {_accuracy(networks[i], job):.1%} right")
-        axes.set_title(f"after {step} updates (seed {seed})")
-        axes.legend(loc="lower left", fontsize=8)
-    figure.savefig(out, dpi=120)
-
-    seeds = [seed] if n_seeds is None else range(n_seeds)
-    accuracies = {
-        name: {s: [_accuracy(n, job) for n in networks] for s in seeds for job, networks in [snapshots(name, s)]}
-        for name in colors
-    }
+    cpu = torch.device("cpu")
+    with untouched_globals(cpu, threads=1):  # more would only wait for each other in so small a network
+        drawn = {name: snapshots(name, seed) for name in (SUPERVISED, recipe)}
+        accuracies = {
+            name: {s: _accuracies(*snapshots(name, s)) for s in ([seed] if n_seeds is None else range(n_seeds))}
+            for name in drawn
+        }
+        origin = provenance(cpu)
+    _draw(out, drawn, seed)
+    numbers = out.with_suffix(".json")
     summary = {
         "drawn_seed": seed,
         "updates": SNAPSHOTS,
         "success": _SUCCESS,
         "accuracy": accuracies,
-        **provenance(torch.device("cpu")),
-        "recipes": {name: job.recipe.to_dict() for name, (job, _) in runs.items()},
+        **origin,
+        "recipes": {name: job.recipe.to_dict() for name, (job, _) in drawn.items()},
     }
-    numbers = out.with_suffix(".json")
     write_json(numbers, summary)
     lines = []
     for name, by_seed in accuracies.items():
@@ -63,6 +55,19 @@ def moons(out: Path, recipe: str = "moons/ict-sharpened", seed: int = 4, n_seeds
     return "\n".join([*lines, f"{out}", f"{numbers}"])
 
 
+def _draw(out: Path, drawn: dict[str, Snapshots], seed: int) -> None:
+    figure = Figure(figsize=(13, 4), layout="constrained")
+    for i, (axes, step) in enumerate(zip(figure.subplots(1, 3, sharex=True, sharey=True), SNAPSHOTS, strict=True)):
+        _scatter(axes, drawn[SUPERVISED][0])
+        for (job, networks), color in zip(drawn.values(), ("tab:red", "tab:green"), strict=True):
+            _boundary(axes, networks[i], job, color)
+            right = _accuracies(job, networks)[i]
+            axes.plot([], [], color=color, label=f"{_title(job.recipe)}: {right:.1%} right")
+        axes.set_title(f"after {step} updates (seed {seed})")
+        axes.legend(loc="lower left", fontsize=8)
+    figure.savefig(out, dpi=120)
+
+
 def _title(recipe: Recipe) -> str:
     """A recipe's method in words; a variant is named as one."""
     if recipe.algorithm.name != "ict":
@@ -71,25 +76,22 @@ def _title(recipe: Recipe) -> str:
     return "ICT" if temperature == 1 else f"ICT, targets sharpened (T = {temperature})"
 
 
-def snapshots(name: str, seed: int) -> tuple[Job, list[nn.Module]]:
+def snapshots(name: str, seed: int) -> Snapshots:
     """A run of a moons recipe: what it was made of, and its evaluated network after each number of `SNAPSHOTS`."""
     recipe, networks = find(name).resolved(), []
-    device = pick_device("cpu")
-    with untouched_globals(device):
-        job = prepare(recipe, seed, load_data(recipe, seed), None, device)
-        for step in range(1, SNAPSHOTS[-1] + 1):
-            update(job.program, job.state)
-            if step in SNAPSHOTS:
-                networks.append(deepcopy(job.state.evaluated).eval())
+    job = prepare(recipe, seed, load_data(recipe, seed), None, torch.device("cpu"))
+    for step in range(1, SNAPSHOTS[-1] + 1):
+        update(job.program, job.state)
+        if step in SNAPSHOTS:
+            networks.append(deepcopy(job.state.evaluated).eval())
     return job, networks
 
 
 @torch.no_grad()
-def _accuracy(network: nn.Module, job: Job) -> float:
-    """The share of the drawn points that are on the right side."""
+def _accuracies(job: Job, networks: list[nn.Module]) -> list[float]:
+    """The share of the drawn points that each network puts on the right side."""
     points = job.data.train
-    right = network(job.view(points.x)).argmax(1) == points.y
-    return float(right.double().mean())
+    return [float((network(job.view(points.x)).argmax(1) == points.y).double().mean()) for network in networks]
 
 
 def _scatter(axes: Axes, job: Job) -> None:

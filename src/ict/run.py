@@ -333,9 +333,9 @@ def _limited(test: Examples, limit: int | None) -> Examples:
 
 
 @contextmanager
-def untouched_globals(device: torch.device) -> Iterator[None]:
+def untouched_globals(device: torch.device, threads: int | None = None) -> Iterator[None]:
     """Exact arithmetic inside; the caller's random state and torch's switches are as before afterwards."""
-    deterministic = torch.are_deterministic_algorithms_enabled()
+    deterministic, before = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
     cudnn = torch.backends.cudnn
     with (
         torch.random.fork_rng([device] if device.type == "cuda" else []),
@@ -344,7 +344,9 @@ def untouched_globals(device: torch.device) -> Iterator[None]:
         if device.type == "cuda":
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only so
             torch.use_deterministic_algorithms(True)
+        torch.set_num_threads(threads or before)
         try:
             yield
         finally:
             torch.use_deterministic_algorithms(deterministic)
+            torch.set_num_threads(before)
