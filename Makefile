@@ -37,6 +37,8 @@ results: setup
 	$(BIN)/ict demo --out runs/results --seeds 3
 	cp runs/results/demo.json results/demo.json
 	cp runs/results/curves.png docs/img/demo.png
+	$(BIN)/ict demo --out runs/dropout --set network.dropout=0.25
+	cp runs/dropout/demo.json results/demo-dropout.json
 	$(BIN)/ict figure moons --seeds 100 --out runs/results/moons.png
 	$(BIN)/ict figure moons --seeds 100 --recipe moons/ict --out runs/results/moons-plain.png
 	cp runs/results/moons.json runs/results/moons-plain.json results/
