@@ -105,7 +105,7 @@ def _paper() -> Iterator[tuple[str, Recipe]]:
 def _digits() -> Iterator[tuple[str, Recipe]]:
     """Ten labels a class of scikit-learn's digits; settings chosen by the validation error of other seeds.
 
-    As many settings were tried for the supervised network as for ICT, which does best here with the plain supervised
+    About as many settings were tried for the supervised network as for ICT, which does best with the plain supervised
     loss, as Algorithm 1 prints it. No dropout, as in the paper's experiments.
     """
     ict = Recipe(
