@@ -12,6 +12,7 @@ from ict.algorithms import ALGORITHMS
 from ict.contract import Algorithm, Batch, Loss
 from ict.data.dataset import Examples
 from ict.engine.step import Forward
+from ict.errors import UserError
 from ict.networks import NETWORKS
 from ict.recipe import Part, Recipe, from_dict
 from ict.rng import Rng
@@ -128,6 +129,8 @@ def test_halves_split_every_group() -> None:
     rows = torch.arange(8)
     assert [h.tolist() for h in Batch(rows, rows).halves(rows)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert [h.tolist() for h in Batch(rows, rows, pair_groups=2).halves(rows)] == [[0, 1, 4, 5], [2, 3, 6, 7]]
+    with pytest.raises(UserError, match="even"):
+        Batch(rows, rows).halves(rows[:7])
 
 
 def test_examples_know_their_number() -> None:

@@ -81,6 +81,14 @@ def test_a_changed_recipe_is_refused_unless_forced(changes: dict, named: str, tm
     assert forced.result["resumed_from"] == [7]
 
 
+def test_a_forced_continuation_withdraws_the_old_result(tmp_path: Path) -> None:
+    train(tiny(), out=tmp_path)
+    crash_at(28, tmp_path, tiny(), resume=True, force=True, settings=["train.steps=40"])
+    assert not (tmp_path / "result.json").exists()
+    longer = train(tiny(), out=tmp_path, resume=True, settings=["train.steps=40"])
+    assert longer.result["steps"] == 40 and longer.result["resumed_from"] == [N_STEPS, 27]
+
+
 def test_a_torn_last_line_of_metrics_is_dropped(tmp_path: Path) -> None:
     crash_at(12, tmp_path, tiny())
     with (tmp_path / "metrics.jsonl").open("a") as file:

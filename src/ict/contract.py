@@ -11,6 +11,8 @@ from typing import ClassVar, Protocol
 
 from torch import Tensor
 
+from ict.errors import UserError
+
 Tap = Callable[[int, Tensor], Tensor]
 """tap(i, h) returns what stage i of the network gets instead of h."""
 
@@ -56,6 +58,8 @@ class Batch:
 
     def halves(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """A batch as two batches of half the size, each group split in two."""
+        if len(x) % (2 * self.pair_groups):
+            raise UserError(f"a batch of {len(x)} has no halves in {self.pair_groups} groups: choose an even size.")
         groups = x.reshape(self.pair_groups, 2, -1, *x.shape[1:])
         return groups[:, 0].flatten(0, 1), groups[:, 1].flatten(0, 1)
 

@@ -39,8 +39,10 @@ class Folder:
             )
 
     def create(self, recipe: Recipe, seed: int) -> None:
+        """Make the folder this run's; the result of a run that is continued by force is no longer true."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            self.result.unlink(missing_ok=True)
             write_json(self.recipe, _description(recipe, seed))
         except OSError as problem:
             raise UserError(
