@@ -47,7 +47,7 @@ def test_the_folder_holds_everything_and_result_json_its_facts(tmp_path: Path) -
     assert result == json.loads(json.dumps(run.result))
     assert (result["recipe"], result["seed"], result["steps"], result["device"]) == ("tiny/ict", 4, N_STEPS, "cpu")
     assert result["test_error"] == result["test_error_teacher"] and 0 < result["test_error"] < 1
-    assert result["threads"] == torch.get_num_threads() and result["versions"]["torch"] == torch.__version__
+    assert result["threads"] == 1 and result["versions"]["torch"] == torch.__version__
     assert result["n_labeled"] == 20 and result["n_valid"] == 20 and not result["partial"]
     split = Indices.load(tmp_path / "split.npz")
     assert len(split.labeled) == 20 and not set(split.valid) & set(split.unlabeled)
@@ -122,6 +122,17 @@ def test_seeds_decide_everything_and_globals_stay_as_they_were() -> None:
     torch.rand(5)
     assert same_bits(first, train(tiny(), seed=1))
     assert not same_bits(first, train(tiny(), seed=2))
+
+
+def test_tiny_examples_are_trained_on_one_thread_and_the_setting_is_restored() -> None:
+    torch.set_num_threads(2)
+    try:
+        assert train(tiny()).result["threads"] == 1
+        assert torch.get_num_threads() == 2
+        wide = from_arrays(np.random.default_rng(0).normal(size=(40, 1024)), np.arange(40) % 2)
+        assert train(tiny(), data=wide, network=OwnNetwork(1024, 2)).result["threads"] == 2
+    finally:
+        torch.set_num_threads(1)
 
 
 def test_partial_test_set_is_marked() -> None:

@@ -86,7 +86,7 @@ def train(
     folder = Folder(Path(out)) if out is not None else None
     if folder:
         folder.check(recipe, seed, resume=resume, force=force)
-    with untouched_globals(target):
+    with untouched_globals(target, _threads(data)):
         job = prepare(recipe, seed, data, network, target, folder if resume and not force else None)
         state = job.state
         if folder:
@@ -211,7 +211,7 @@ def evaluate(folder: str | Path, *, device: Device = "auto", data_dir: str | Pat
         raise UserError(f"{folder} was trained on the caller's own data or network: evaluate it from Python.")
     data = load_data(recipe, seed, data_dir)
     target = pick_device(device)
-    with untouched_globals(target):
+    with untouched_globals(target, _threads(data)):
         network = _build(recipe, data, seed)
         network.load_state_dict(home.load_tensors(home.model))
         view = View(recipe.inputs, _whiten(recipe, data, home).to(target))
@@ -330,6 +330,11 @@ def _resume(folder: Folder, state: State) -> None:
 
 def _limited(test: Examples, limit: int | None) -> Examples:
     return test if limit is None else Examples(test.x[:limit], test.y[:limit])
+
+
+def _threads(data: Dataset) -> int | None:
+    """One for tiny examples: more only wait for each other, and for minutes when something else needs a core."""
+    return 1 if data.train.x[0].numel() < 1024 else None
 
 
 @contextmanager
