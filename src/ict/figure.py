@@ -26,7 +26,7 @@ Snapshots = tuple[Job, list[nn.Module]]
 def moons(out: Path, recipe: str = "moons/ict-sharpened", seed: int = 4, n_seeds: int | None = None) -> str:
     """Draw the figure for `seed`, write the accuracies of it or of seeds 0 to n_seeds - 1 as JSON, return them."""
     cpu = torch.device("cpu")
-    with untouched_globals(cpu, threads=1):  # more would only wait for each other in so small a network
+    with untouched_globals(cpu, threads=1):
         drawn = {name: snapshots(name, seed) for name in (SUPERVISED, recipe)}
         accuracies = {
             name: {s: _accuracies(*snapshots(name, s)) for s in ([seed] if n_seeds is None else range(n_seeds))}

@@ -333,7 +333,7 @@ def _limited(test: Examples, limit: int | None) -> Examples:
 
 
 def _threads(data: Dataset) -> int | None:
-    """One for tiny examples: more only wait for each other, and for minutes when something else needs a core."""
+    """One for tiny examples: more gain little, and lose many times over when something else needs a core."""
     return 1 if data.train.x[0].numel() < 1024 else None
 
 
