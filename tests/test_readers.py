@@ -233,7 +233,7 @@ def test_cifar10_prefers_the_binary_version(make_cifar: Callable[[Kind], Path]) 
     assert len(cifar10.cifar10(folder, 0).train) == 5 * N
 
 
-def refused(path: Path, found: str) -> None:
+def check_refused(path: Path, found: str) -> None:
     with pytest.raises(UserError, match=found) as caught:
         cifar10.cifar10(path.parent.parent, 0)
     message = str(caught.value)
@@ -246,27 +246,27 @@ def test_cifar10_official_size_is_the_default(tmp_path: Path) -> None:
     path = tmp_path / "cifar-10-batches-bin" / "data_batch_1.bin"
     path.parent.mkdir()
     path.write_bytes(bytes(3073))
-    refused(path, "expected 30730000 bytes, found 3073")
+    check_refused(path, "expected 30730000 bytes, found 3073")
 
 
 @pytest.mark.parametrize("change", [-1, 1, 3073])
 def test_cifar10_binary_file_of_another_size(make_cifar: Callable[[Kind], Path], change: int) -> None:
     path = make_cifar("bin")
     path.write_bytes((path.read_bytes() + bytes(3073))[: 9219 + change])
-    refused(path, f"expected 9219 bytes, found {9219 + change}")
+    check_refused(path, f"expected 9219 bytes, found {9219 + change}")
 
 
 def test_cifar10_binary_label_out_of_range(make_cifar: Callable[[Kind], Path]) -> None:
     path = make_cifar("bin")
     path.write_bytes(b"\x0a" + path.read_bytes()[1:])
-    refused(path, "expected labels 0 to 9, found 10")
+    check_refused(path, "expected labels 0 to 9, found 10")
 
 
 @kinds
 def test_cifar10_missing_file(make_cifar: Callable[[Kind], Path], kind: Kind) -> None:
     path = make_cifar(kind)
     path.unlink()
-    refused(path, "No such file")
+    check_refused(path, "No such file")
 
 
 def test_cifar10_missing_folder(tmp_path: Path) -> None:
@@ -302,14 +302,14 @@ def test_cifar10_missing_folder(tmp_path: Path) -> None:
 def test_cifar10_damaged_pickle(make_cifar: Callable[[Kind], Path], batch: bytes, found: str) -> None:
     path = make_cifar("py")
     path.write_bytes(batch)
-    refused(path, found)
+    check_refused(path, found)
 
 
 def test_cifar10_pickle_runs_no_code(make_cifar: Callable[[Kind], Path], tmp_path: Path) -> None:
     path, made = make_cifar("py"), tmp_path / "made"
     attack = b"cos\nmkdir\n(S'" + str(made).encode() + b"'\ntR."
     path.write_bytes(attack)
-    refused(path, "found a reference to os.mkdir")
+    check_refused(path, "found a reference to os.mkdir")
     assert not made.exists()
     pickle.loads(attack)  # what it would have done
     assert made.is_dir()
@@ -332,7 +332,7 @@ def test_cifar10_pickle_runs_no_code(make_cifar: Callable[[Kind], Path], tmp_pat
 def test_cifar10_pickle_refers_to_arrays_alone(make_cifar: Callable[[Kind], Path], batch: bytes) -> None:
     path = make_cifar("py")
     path.write_bytes(batch)
-    refused(path, "found a reference to")
+    check_refused(path, "found a reference to")
 
 
 # --- SVHN ---
