@@ -21,13 +21,12 @@ def progress_bar(total: int, title: str = "") -> Iterator[Callable[[dict[str, An
     )
     with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task(title, total=total)
-        title_now = [title]
 
         def advance(record: dict[str, Any]) -> None:
+            progress.update(task, completed=record["step"])
             errors = [v for k, v in record.items() if k.startswith("valid_error_")]
             if errors:
-                title_now[0] = f"{title} validation error {errors[-1]:.2%}"
-            progress.update(task, completed=record["step"], description=title_now[0])
+                progress.update(task, description=f"{title} validation error {errors[-1]:.2%}")
 
         yield advance
 

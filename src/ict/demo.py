@@ -1,7 +1,6 @@
 """The main job: supervised training, LabelSpreading and ICT on digits with ten labels a class, over several seeds."""
 
 import os
-import sys
 import warnings
 from collections.abc import Iterable
 from itertools import product
@@ -12,9 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from rich.console import Console
-from rich.progress import Progress
 
+from ict.console import progress_bar
 from ict.data.split import Indices
 from ict.files import write_json
 from ict.folder import Folder
@@ -43,7 +41,7 @@ def demo(out: Path, n_seeds: int, settings: Iterable[str] = ()) -> str:
     folders = {name: [Folder(task.out) for task in tasks if task.recipe.name == name] for name in recipes}
     errors = {name: [r["test_error"] for r in results if r["recipe"] == name] for name in recipes}
     errors[SPREADING] = [_label_spreading(recipes[ICT], seed, folder) for seed, folder in enumerate(folders[ICT])]
-    _draw(out / "curves.png", folders)
+    _draw(out / "curves.png", recipes, folders)
     summary = {
         "seeds": list(range(n_seeds)),
         "rows": [{"method": title, "recipe": name, "test_error": errors[name]} for name, title in _TITLES.items()],
@@ -70,12 +68,11 @@ def table(summary: dict[str, Any]) -> str:
 
 def _train(tasks: list[Task]) -> list[dict[str, Any]]:
     done = dict.fromkeys(range(len(tasks)), 0)
-    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
-        bar = progress.add_task(f"{len(tasks)} runs", total=sum(task.recipe.train.steps for task in tasks))
+    with progress_bar(sum(task.recipe.train.steps for task in tasks), f"{len(tasks)} runs") as move:
 
         def advance(index: int, step: int) -> None:
             done[index] = step
-            progress.update(bar, completed=sum(done.values()))
+            move({"step": sum(done.values())})
 
         return run_all(tasks, min(os.cpu_count() or 1, len(tasks)), advance)
 
@@ -102,12 +99,12 @@ def _label_spreading(recipe: Recipe, seed: int, folder: Folder) -> float:
     return float(np.mean(wrong))
 
 
-def _draw(path: Path, folders: dict[str, list[Folder]]) -> None:
+def _draw(path: Path, recipes: dict[str, Recipe], folders: dict[str, list[Folder]]) -> None:
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.add_subplot()
     top = 0.0
     for name, color in ((SUPERVISED, "tab:red"), (ICT, "tab:green")):
-        network = "student" if RECIPES[name].average.decay is None else "teacher"
+        network = "student" if recipes[name].average.decay is None else "teacher"
         curves = [
             [(r["step"], 100 * r[key]) for r in folder.read_metrics() if (key := f"valid_error_{network}") in r]
             for folder in folders[name]

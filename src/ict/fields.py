@@ -89,11 +89,9 @@ def describe(hint: Any) -> str:
 
 def check_fields(instance: Any) -> None:
     """For `__post_init__` of a frozen dataclass: every field has the type it says."""
-    for name, hint in get_type_hints(type(instance)).items():
-        if get_origin(hint) is not None and "ClassVar" in str(hint):
-            continue
-        if name in {field.name for field in dataclasses.fields(instance)}:
-            object.__setattr__(instance, name, check(getattr(instance, name), hint, name))
+    hints = get_type_hints(type(instance))
+    for field in dataclasses.fields(instance):
+        object.__setattr__(instance, field.name, check(getattr(instance, field.name), hints[field.name], field.name))
 
 
 def positive(**values: float) -> None:

@@ -28,9 +28,10 @@ def moons(out: Path, recipe: str = "moons/ict-sharpened", seed: int = 4, n_seeds
     cpu = torch.device("cpu")
     with untouched_globals(cpu, threads=1):
         drawn = {name: snapshots(name, seed) for name in (SUPERVISED, recipe)}
+        seeds = [seed] if n_seeds is None else range(n_seeds)
         accuracies = {
-            name: {s: _accuracies(*snapshots(name, s)) for s in ([seed] if n_seeds is None else range(n_seeds))}
-            for name in drawn
+            name: {s: _accuracies(*(run if s == seed else snapshots(name, s))) for s in seeds}
+            for name, run in drawn.items()
         }
         origin = provenance(cpu)
     _draw(out, drawn, seed)

@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from ict.errors import UserError
+
 
 def write_atomic(path: Path, content: bytes) -> None:
     """Write beside `path`, force it to disk, then rename; an error leaves `path` as it was and no litter."""
@@ -23,6 +25,17 @@ def write_atomic(path: Path, content: bytes) -> None:
         os.fsync(folder)  # the rename itself must survive a power cut
     finally:
         os.close(folder)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file, or a UserError that names it."""
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError) as problem:
+        raise UserError(f"{path} cannot be read as JSON ({problem}).") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{path} does not hold a JSON object.")
+    return content
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from ict.errors import UserError
-from ict.files import write_atomic, write_json
+from ict.files import read_json, write_atomic, write_json
 from ict.recipe import Recipe, from_dict
 
 
@@ -31,7 +31,7 @@ class Folder:
             return
         if not resume:
             raise UserError(f"{self.path} already holds a run: pass --resume to continue it, or another --out.")
-        changed = _differences(self._read_json(self.recipe), _description(recipe, seed))
+        changed = _differences(read_json(self.recipe), _description(recipe, seed))
         if changed and not force:
             raise UserError(
                 f"{self.path} holds another run ({', '.join(changed)} differ): "
@@ -53,11 +53,11 @@ class Folder:
         """The recipe and the seed of the run."""
         if not self.recipe.exists():
             raise UserError(f"{self.path} holds no run: there is no {self.recipe.name} in it.")
-        content = self._read_json(self.recipe)
+        content = read_json(self.recipe)
         return from_dict(content), content.get("seed", 0)
 
     def load_result(self) -> dict[str, Any] | None:
-        return self._read_json(self.result) if self.result.exists() else None
+        return read_json(self.result) if self.result.exists() else None
 
     def cut_metrics(self, step: int) -> None:
         """Drop the lines after `step`, which a resumed run writes again, and a last line that a crash cut off."""
@@ -91,15 +91,6 @@ class Folder:
             raise UserError(f"{path} is missing: finish the run with 'ict train ... --resume'.") from None
         except (OSError, SafetensorError) as problem:
             raise UserError(f"{path} is not a safetensors file or is damaged ({problem}).") from None
-
-    def _read_json(self, path: Path) -> dict[str, Any]:
-        try:
-            content = json.loads(path.read_text())
-        except (OSError, ValueError) as problem:
-            raise UserError(f"{path} cannot be read as JSON ({problem}).") from None
-        if not isinstance(content, dict):
-            raise UserError(f"{path} does not hold a JSON object.")
-        return content
 
 
 def _description(recipe: Recipe, seed: int) -> dict[str, Any]:

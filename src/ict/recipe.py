@@ -10,7 +10,7 @@ from typing import Any
 from ict.algorithms import ALGORITHMS
 from ict.data import DATASETS
 from ict.errors import UserError, unknown
-from ict.fields import check, options, parse
+from ict.fields import Option, check, options, parse
 from ict.networks import NETWORKS
 from ict.registry import Registry
 from ict.settings import Average, Eval, Inputs, Optimizer, Split, Train
@@ -75,12 +75,11 @@ class Recipe:
         return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:6]
 
 
-def from_dict(content: Any, name: str = "") -> Recipe:
+def from_dict(content: Mapping[str, Any], name: str = "") -> Recipe:
     """The recipe that `to_dict` wrote; a run's recipe.json also has its name and the run's seed."""
-    if isinstance(content, dict):
-        name = content.get("name", name)
-        content = {key: value for key, value in content.items() if key not in ("name", "seed")}
-    if not isinstance(content, dict) or not all(isinstance(v, dict) for v in content.values()):
+    name = content.get("name", name)
+    content = {key: value for key, value in content.items() if key not in ("name", "seed")}
+    if not all(isinstance(values, dict) for values in content.values()):
         raise UserError("a recipe must be an object of objects, such as {'train': {'steps': 1000}}.")
     made: dict[str, Any] = {}
     for section, values in content.items():
@@ -90,10 +89,7 @@ def from_dict(content: Any, name: str = "") -> Recipe:
             part = Part(values["name"], {key: value for key, value in values.items() if key != "name"})
             made[section] = _resolve(section, part)
         elif section in _SECTIONS:
-            known = options(_SECTIONS[section])
-            for key in values:
-                if key not in known:
-                    raise unknown("key", f"{section}.{key}", (f"{section}.{k}" for k in known))
+            _known_options(section, _SECTIONS[section], values)
             made[section] = _SECTIONS[section](**values)
         else:
             raise unknown("section", section, [*_PARTS, *_SECTIONS])
@@ -142,9 +138,15 @@ def _keys(recipe: Recipe) -> dict[str, Any]:
 def _resolve(kind: str, part: Part) -> Part:
     if part.name == OWN:
         return part
-    known = options(_PARTS[kind][part.name])
-    for name in part.options:
-        if name not in known:
-            raise unknown("key", f"{kind}.{name}", (f"{kind}.{k}" for k in known))
+    known = _known_options(kind, _PARTS[kind][part.name], part.options)
     values = {name: part.options.get(name, option.default) for name, option in known.items()}
     return Part(part.name, {n: check(v, known[n].hint, f"{kind}.{n}") for n, v in values.items()})
+
+
+def _known_options(section: str, target: Callable[..., Any], names: Iterable[str]) -> dict[str, Option]:
+    """The options of a section or part, which all of `names` must be among."""
+    known = options(target)
+    for name in names:
+        if name not in known:
+            raise unknown("key", f"{section}.{name}", (f"{section}.{k}" for k in known))
+    return known

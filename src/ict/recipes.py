@@ -3,13 +3,13 @@
 A name is <dataset>-<labels>/<method>, with -wrn after the labels for the paper's third table.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ict.errors import UserError, unknown
+from ict.files import read_json
 from ict.recipe import Part, Recipe, Reported, from_dict
 from ict.settings import Average, Eval, Inputs, Optimizer, Split, Train
 
@@ -170,14 +170,11 @@ def find(name: str) -> Recipe:
 
 
 def _read(path: Path) -> Recipe:
+    if not path.exists():
+        raise UserError(f"no recipe file {path}: name an existing one, or a recipe that 'ict list' shows.")
+    content = read_json(path)
     try:
-        content: Any = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise UserError(f"no recipe file {path}: name an existing one, or a recipe that 'ict list' shows.") from None
-    except (OSError, ValueError) as problem:
-        raise UserError(f"{path} cannot be read as JSON ({problem}).") from None
-    try:
-        if isinstance(content, dict) and isinstance(base := content.pop("base", None), str):
+        if isinstance(base := content.pop("base", None), str):
             content = _merged(find(base).resolved().to_dict(), content)
         return from_dict(content, path.stem)
     except UserError as problem:
