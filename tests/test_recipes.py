@@ -122,6 +122,11 @@ def test_a_part_can_be_replaced_and_brings_its_own_options() -> None:
         ("optimizer.lr=-1", "above 0"),
         ("train.pair_groups=3", "divide"),
         ("train.steps", "key=value"),
+        ("inputs.pad=-1", "0 or more"),
+        ("optimizer.momentum=0", "nesterov"),
+        ("optimizer.momentum=1", "below 1"),
+        ("optimizer.beta2=1.5", "below 1"),
+        ("optimizer.weight_decay=-1", "0 or more"),
         ("eval.test_limit=0", "above 0"),
     ],
 )

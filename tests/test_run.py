@@ -4,6 +4,7 @@ import json
 import math
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -283,6 +284,14 @@ def test_teacher_batch_norm_is_its_own_or_averaged() -> None:
 def test_a_teacher_that_never_sees_data_cannot_have_its_own_statistics() -> None:
     with pytest.raises(UserError, match=r"average\.batchnorm=averaged"):
         train(tiny("supervised"), settings=["average.batchnorm=own"])
+
+
+def test_a_split_without_unlabeled_examples_is_refused() -> None:
+    data = load_data(tiny().resolved(), 0)
+    everything = replace(data, train=Examples(data.train.x[:600], torch.arange(600) % 10))
+    recipe = change(tiny(), ["split.labeled=600", "split.valid=0", "split.unlabeled=disjoint"])
+    with pytest.raises(UserError, match="unlabeled examples"):
+        prepare(recipe, 0, everything, None, CPU)
 
 
 def test_optimizers_are_built_as_the_settings_say() -> None:

@@ -192,6 +192,8 @@ def prepare(
             f"algorithm {recipe.algorithm.name} never runs its teacher, so the teacher has no batch-norm statistics "
             "of its own: set average.batchnorm=averaged, or average.decay=none."
         )
+    if algorithm.views and not len(indices.unlabeled):
+        raise UserError(f"algorithm {recipe.algorithm.name} needs unlabeled examples, and the split leaves none.")
     labeled, unlabeled = torch.from_numpy(indices.labeled), torch.from_numpy(indices.unlabeled)
     known = torch.full_like(data.train.y, -1)  # no other label can reach training
     known[labeled] = data.train.y[labeled]

@@ -34,6 +34,11 @@ class Inputs(Section):
     zca: Literal["none", "authors", "ridge"] = "none"
     zca_epsilon: float = 1e-6
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pad < 0:
+            raise UserError(f"inputs.pad is {self.pad}: it must be 0 or more.")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Optimizer(Section):
@@ -52,6 +57,13 @@ class Optimizer(Section):
         positive(**{"optimizer.lr": self.lr})
         if self.cosine is not None and self.cosine < 1:
             raise UserError(f"optimizer.cosine is {self.cosine}: it must be at least 1, or none.")
+        for name in ("momentum", "beta2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise UserError(f"optimizer.{name} is {getattr(self, name)}: it must be at least 0 and below 1.")
+        if self.weight_decay < 0:
+            raise UserError(f"optimizer.weight_decay is {self.weight_decay}: it must be 0 or more.")
+        if self.name == "sgd" and self.nesterov and self.momentum == 0:
+            raise UserError("optimizer.momentum is 0: Nesterov needs momentum, so set optimizer.nesterov=false first.")
 
 
 @dataclass(frozen=True, kw_only=True)
