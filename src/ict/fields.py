@@ -99,3 +99,17 @@ def positive(**values: float) -> None:
     for name, value in values.items():
         if not value > 0:
             raise UserError(f"{name} is {value}: it must be above 0.")
+
+
+def at_least_zero(**values: float) -> None:
+    """A UserError for the first value that is below zero."""
+    for name, value in values.items():
+        if not value >= 0:
+            raise UserError(f"{name} is {value}: it must be 0 or more.")
+
+
+def share(**values: float) -> None:
+    """A UserError for the first value that is no share of a whole."""
+    for name, value in values.items():
+        if not 0 <= value <= 1:
+            raise UserError(f"{name} is {value}: it must lie between 0 and 1.")

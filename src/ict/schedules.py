@@ -1,6 +1,6 @@
 """Schedules: pure functions of how far training has come."""
 
-from math import cos, exp, pi
+from math import cos, exp, floor, pi
 
 
 def cosine(progress: float, stretch: float = 1.0) -> float:
@@ -19,3 +19,21 @@ def sigmoid_rampup(progress: float, length: float, from_zero: bool = False) -> f
 def ema_decay(updates: int, decay: float, warmup: bool = True) -> float:
     """The weight of the old average at update `updates` = 1, 2, ...; warm-up makes it a plain mean at first."""
     return min(1.0 - 1.0 / (updates + 1), decay) if warmup else decay
+
+
+def cyclic(progress: float, stretch: float, start: float, length: float) -> float:
+    """The cosine up to `start`; after that its piece of `length` before `start`, over and over."""
+    if progress >= start:
+        cycles = (progress - start) / length
+        progress = start + length * (cycles - floor(cycles + 1e-9) - 1)  # rounding must not put off a cycle's start
+    return cosine(progress, stretch)
+
+
+def ramp_down(progress: float, length: float) -> float:
+    """How far the last `length` of the run has gone: 0 before it, 1 at the end."""
+    return max(0.0, 1.0 - (1.0 - progress) / length) if length else 0.0
+
+
+def gaussian_rampdown(progress: float, length: float) -> float:
+    """exp(-12.5 y^2), y from 0 to 1 over the last `length` of the run."""
+    return exp(-12.5 * ramp_down(progress, length) ** 2)

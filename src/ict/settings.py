@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ict.errors import UserError
-from ict.fields import check_fields, positive
+from ict.fields import at_least_zero, check_fields, positive, share
 
 
 class Section:
@@ -25,19 +25,21 @@ class Split(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs(Section):
-    """From stored examples to the network's input: random shift and flip, then scaling, then ZCA."""
+    """From stored examples to the network's input: random shift and flip, scaling, ZCA, noise."""
 
     pad: int = 0
     reflect: bool = False  # pad by reflection instead of zeros
     flip: bool = False
-    scale: Literal["none", "channels", "half"] = "channels"
+    shared_flip: bool = False  # mirror all views of an example or none of them
+    augment: Literal["pixels", "inputs"] = "pixels"  # shift and flip before scaling and ZCA, or after them
+    scale: Literal["none", "centered", "half", "channels", "image", "gcn"] = "channels"
     zca: Literal["none", "authors", "ridge"] = "none"
     zca_epsilon: float = 1e-6
+    noise: float = 0.0  # deviation of Gaussian noise added to the input wherever examples are augmented
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.pad < 0:
-            raise UserError(f"inputs.pad is {self.pad}: it must be 0 or more.")
+        at_least_zero(**{"inputs.pad": self.pad, "inputs.noise": self.noise})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,23 +49,43 @@ class Optimizer(Section):
     name: Literal["sgd", "adam"] = "sgd"
     lr: float = 0.1
     momentum: float = 0.9
+    final_momentum: float | None = None  # what momentum becomes as the rate's `rampdown` proceeds; none: no change
     nesterov: bool = True
     beta2: float = 0.999
     weight_decay: float = 1e-4
-    cosine: float | None = 1.125  # the cosine ends at this multiple of the run; none: a constant rate
 
     def __post_init__(self) -> None:
         super().__post_init__()
         positive(**{"optimizer.lr": self.lr})
-        if self.cosine is not None and self.cosine < 1:
-            raise UserError(f"optimizer.cosine is {self.cosine}: it must be at least 1, or none.")
-        for name in ("momentum", "beta2"):
-            if not 0 <= getattr(self, name) < 1:
-                raise UserError(f"optimizer.{name} is {getattr(self, name)}: it must be at least 0 and below 1.")
-        if self.weight_decay < 0:
-            raise UserError(f"optimizer.weight_decay is {self.weight_decay}: it must be 0 or more.")
+        for name in ("momentum", "final_momentum", "beta2"):
+            if (value := getattr(self, name)) is not None and not 0 <= value < 1:
+                raise UserError(f"optimizer.{name} is {value}: it must be at least 0 and below 1.")
+        at_least_zero(**{"optimizer.weight_decay": self.weight_decay})
         if self.name == "sgd" and self.nesterov and self.momentum == 0:
             raise UserError("optimizer.momentum is 0: Nesterov needs momentum, so set optimizer.nesterov=false first.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rate(Section):
+    """The learning rate over the run, as a factor of optimizer.lr; lengths are shares of the run."""
+
+    shape: Literal["cosine", "cyclic", "gaussian", "linear", "step", "constant"] = "cosine"
+    stretch: float = 1.125  # cosine, cyclic: the cosine would end at this multiple of the run
+    cycle_from: float = 0.15  # cyclic: from here on the last `cycle` of the cosine is run through again and again
+    cycle: float = 0.025
+    rampup: float = 0.0  # rise by a sigmoid at the start
+    rampdown: float = 0.2  # gaussian, linear: fall over this much at the end; step: be `drop` times as large there
+    drop: float = 0.2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(**{"rate.stretch": self.stretch, "rate.cycle": self.cycle, "rate.drop": self.drop})
+        for name in ("cycle_from", "cycle", "rampup", "rampdown"):
+            share(**{f"rate.{name}": getattr(self, name)})
+        if self.shape == "cosine" and self.stretch < 1:
+            raise UserError(f"rate.stretch is {self.stretch}: it must be at least 1, where the run ends.")
+        if self.shape == "cyclic" and self.cycle > self.cycle_from:
+            raise UserError(f"rate.cycle is {self.cycle}: it must be at most rate.cycle_from = {self.cycle_from}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,12 +104,35 @@ class Average(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Swa(Section):
+    """A plain mean of the student's weights along the run, which is what is evaluated; lengths are shares of the run.
+
+    SWA takes the weights at the end of each cycle of the rate, fast-SWA several times a cycle.
+    """
+
+    start: float | None = None  # where the first weights are taken; none: no such mean
+    every: float = 0.0025
+    batches: int = 100  # training batches that make the mean's batch-norm statistics anew, at the end
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(**{"swa.every": self.every, "swa.batches": self.batches})
+        share(**{"swa.every": self.every, "swa.start": self.start or 0.0})
+
+
+@dataclass(frozen=True, kw_only=True)
 class Train(Section):
-    """How long, on how much at a time, and how strong the consistency loss is."""
+    """How long, on how much at a time, and how strong the consistency loss is.
+
+    Layout "apart": a labeled and an unlabeled batch, each loss a mean over its own batch. "joined": both as one batch,
+    the losses divided by its whole size. "within": the unlabeled batch alone, drawn from a pool that holds the labeled
+    examples too; the cross-entropy of those that have a label is divided by the whole size.
+    """
 
     steps: int = 1000
     labeled_batch: int = 100
     unlabeled_batch: int = 100
+    layout: Literal["apart", "joined", "within"] = "apart"  # see below
     labeled_order: Literal["reshuffled", "repeated"] = "reshuffled"  # repeated: the same batches all epoch long
     pair_groups: int = 1  # pairs are formed inside this many equal parts of a batch
     weight: float = 100.0  # w_max
@@ -98,6 +143,8 @@ class Train(Section):
         super().__post_init__()
         for name in ("steps", "labeled_batch", "unlabeled_batch", "pair_groups"):
             positive(**{f"train.{name}": getattr(self, name)})
+        at_least_zero(**{"train.weight": self.weight})
+        share(**{"train.rampup": self.rampup})
         for name in ("labeled_batch", "unlabeled_batch"):
             if getattr(self, name) % self.pair_groups:
                 raise UserError(

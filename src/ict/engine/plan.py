@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ict import schedules
-from ict.settings import Average, Optimizer, Train
+from ict.settings import Average, Optimizer, Rate, Swa, Train
 
 
 @dataclass(frozen=True)
@@ -11,20 +11,63 @@ class Plan:
     """Row t holds what update t uses, t = 0, 1, ..."""
 
     lr: tuple[float, ...]
+    momentum: tuple[float, ...]
     w: tuple[float, ...]
-    decay: tuple[float, ...]  # empty where there is no average
+    decay: tuple[float, ...]  # of the mean teacher; empty where there is none
+    swa: tuple[float | None, ...]  # of the plain mean, none where update t is not taken; empty where there is no mean
 
     def __len__(self) -> int:
         return len(self.lr)
 
 
-def make_plan(train: Train, optimizer: Optimizer, average: Average) -> Plan:
+def make_plan(train: Train, optimizer: Optimizer, rate: Rate, average: Average, swa: Swa) -> Plan:
     progress = [step / train.steps for step in range(train.steps)]
-    stretch = optimizer.cosine
     return Plan(
-        lr=tuple(optimizer.lr * (schedules.cosine(p, stretch) if stretch else 1.0) for p in progress),
+        lr=tuple(optimizer.lr * _rate(rate, p) for p in progress),
+        momentum=tuple(_momentum(optimizer, rate, p) for p in progress),
         w=tuple(train.weight * schedules.sigmoid_rampup(p, train.rampup, train.rampup_from_zero) for p in progress),
         decay=()
         if average.decay is None
         else tuple(schedules.ema_decay(step + 1, average.decay, average.warmup) for step in range(train.steps)),
+        swa=() if swa.start is None else _plain_mean(train.steps, swa.start, swa.every),
+    )
+
+
+def _rate(rate: Rate, progress: float) -> float:
+    """The learning rate as a share of its maximum."""
+    return _shape(rate, progress) * schedules.sigmoid_rampup(progress, rate.rampup)
+
+
+def _shape(rate: Rate, progress: float) -> float:
+    match rate.shape:
+        case "cosine":
+            return schedules.cosine(progress, rate.stretch)
+        case "cyclic":
+            return schedules.cyclic(progress, rate.stretch, rate.cycle_from, rate.cycle)
+        case "gaussian":
+            return schedules.gaussian_rampdown(progress, rate.rampdown)
+        case "linear":
+            return 1.0 - schedules.ramp_down(progress, rate.rampdown)
+        case "step":
+            return rate.drop if progress >= 1.0 - rate.rampdown else 1.0
+        case "constant":
+            return 1.0
+
+
+def _momentum(optimizer: Optimizer, rate: Rate, progress: float) -> float:
+    """It follows a gaussian ramp-down of the rate; with another one it changes where that begins."""
+    if optimizer.final_momentum is None:
+        return optimizer.momentum
+    kept = float(progress < 1.0 - rate.rampdown)
+    if rate.shape == "gaussian":
+        kept = schedules.gaussian_rampdown(progress, rate.rampdown)
+    return kept * optimizer.momentum + (1 - kept) * optimizer.final_momentum
+
+
+def _plain_mean(steps: int, start: float, every: float) -> tuple[float | None, ...]:
+    """The n-th weights that are taken leave the mean of those before a share of (n - 1) / n."""
+    first, gap = max(round(start * steps), 1), max(round(every * steps), 1)
+    taken = range(first, steps + 1, gap)  # counted in updates done
+    return tuple(
+        (done - first) // gap / ((done - first) // gap + 1) if done in taken else None for done in range(1, steps + 1)
     )
