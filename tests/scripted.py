@@ -8,11 +8,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ict.networks.staged import Staged
+
 Array = NDArray[np.float64]
 
 
 class ScriptedDraws:
-    """Stands in for `Rng`: hands out the given lambdas, integers and uniforms in order."""
+    """Stands in for `Rng`: hands out the given lambdas, integers, uniforms and normals in order."""
 
     def __init__(
         self,
@@ -20,8 +22,10 @@ class ScriptedDraws:
         integers: Sequence[Sequence[int]] = (),
         uniforms: Sequence[Sequence[float]] = (),
         device: str = "cpu",
+        normals: Sequence[Array] = (),
     ) -> None:
         self._betas, self._integers, self._uniforms = iter(betas), iter(integers), iter(uniforms)
+        self._normals = iter(normals)
         self.device = device
 
     def beta(self, alpha: float) -> Tensor:
@@ -38,11 +42,18 @@ class ScriptedDraws:
         return torch.tensor(values, device=self.device)
 
     def normal_like(self, x: Tensor) -> Tensor:
-        raise AssertionError("no normal draws were scripted")
+        if self.device == "meta":
+            return torch.empty_like(x)
+        values = next(self._normals, None)
+        assert values is not None, "no normal draws were scripted"
+        assert values.shape == tuple(x.shape)
+        return torch.from_numpy(values).to(x.dtype)
 
 
-def tanh_network(seed: int, n_in: int = 4, n_hidden: int = 6, n_classes: int = 3) -> nn.Sequential:
-    network = nn.Sequential(nn.Linear(n_in, n_hidden), nn.Tanh(), nn.Linear(n_hidden, n_classes)).double()
+def tanh_network(seed: int, n_in: int = 4, n_hidden: int = 6, n_classes: int = 3) -> Staged:
+    """Two stages: a hidden layer, and the linear layer on it."""
+    hidden = nn.Sequential(nn.Linear(n_in, n_hidden), nn.Tanh())
+    network = Staged(hidden, nn.Linear(n_hidden, n_classes)).double()
     values = np.random.default_rng(seed)
     for parameter in network.parameters():
         parameter.data = torch.from_numpy(values.normal(size=tuple(parameter.shape)))
@@ -53,9 +64,18 @@ def weights(network: nn.Module) -> list[Array]:
     return [p.detach().numpy().copy() for p in network.parameters()]
 
 
-def tanh_logits(w: Sequence[Array], x: Array) -> Array:
-    logits: Array = np.tanh(x @ w[0].T + w[1]) @ w[2].T + w[3]
+def tanh_features(w: Sequence[Array], x: Array) -> Array:
+    features: Array = np.tanh(x @ w[0].T + w[1])
+    return features
+
+
+def tanh_head(w: Sequence[Array], h: Array) -> Array:
+    logits: Array = h @ w[2].T + w[3]
     return logits
+
+
+def tanh_logits(w: Sequence[Array], x: Array) -> Array:
+    return tanh_head(w, tanh_features(w, x))
 
 
 def softmax(z: Array) -> Array:

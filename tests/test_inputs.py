@@ -1,7 +1,10 @@
 """Augmentation, scaling, ZCA and the order of rows, against NumPy slicing and linear algebra."""
 
+from typing import get_args, get_type_hints
+
 import numpy as np
 import pytest
+import scipy.linalg
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,11 +12,12 @@ from hypothesis import strategies as st
 from ict.contract import Batch
 from ict.data.augment import shift_and_flip
 from ict.data.dataset import Examples
-from ict.data.whiten import Scale, fit
-from ict.engine.batches import Batches, Rows, View
+from ict.data.whiten import Scale, Whiten, Zca, fit
+from ict.engine.batches import Batches, Rows
+from ict.engine.view import View
 from ict.rng import Rng
 from ict.settings import Inputs, Train
-from tests.scripted import ScriptedDraws
+from tests.scripted import Array, ScriptedDraws
 
 CPU = torch.device("cpu")
 IMAGES = torch.randint(1, 256, (3, 2, 6, 7), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
@@ -51,7 +55,7 @@ def test_channels_get_zero_mean_and_unit_deviation() -> None:
     np.testing.assert_allclose(out.std((0, 2, 3)), 1, atol=1e-6)
 
 
-@pytest.mark.parametrize(("scale", "low", "high"), [("half", -1.0, 1.0), ("none", 0.0, 1.0)])
+@pytest.mark.parametrize(("scale", "low", "high"), [("half", -1.0, 1.0), ("none", 0.0, 1.0), ("centered", -0.5, 0.5)])
 def test_fixed_scales(scale: Scale, low: float, high: float) -> None:
     x = torch.tensor([[[[0, 255]]]], dtype=torch.uint8)
     assert fit(x, scale=scale)(x).flatten().tolist() == [low, high]
@@ -61,6 +65,43 @@ def test_features_are_scaled_each_and_a_constant_one_becomes_zero() -> None:
     x = torch.tensor([[1.0, 10.0, 4.0], [3.0, 30.0, 4.0]])
     np.testing.assert_allclose(fit(x)(x), [[-1, -1, 0], [1, 1, 0]], atol=1e-6)
     assert torch.equal(fit(x, scale="none")(x), x)
+
+
+def alone(images: Array, scale: str) -> Array:
+    """Scales of one image at a time, in a loop."""
+    out = np.zeros(images.shape)
+    for i, image in enumerate(images):
+        centered = image - image.mean()
+        out[i] = centered / image.std() if scale == "image" else centered * 55 / np.sqrt((centered**2).sum())
+    return out
+
+
+each_alone = pytest.mark.parametrize("scale", ["image", "gcn"])
+
+
+@each_alone
+def test_an_image_is_scaled_by_itself_alone(scale: Scale) -> None:
+    out = fit(IMAGES.flip(0), scale=scale)(IMAGES)
+    np.testing.assert_allclose(out, alone(IMAGES.numpy() / 255.0, scale), atol=1e-5)
+    assert torch.equal(fit(IMAGES[:1], scale=scale)(IMAGES[1:2]), out[1:2])
+    assert out.dtype == torch.float32 and out.shape == IMAGES.shape
+
+
+@each_alone
+def test_features_are_scaled_over_one_example(scale: Scale) -> None:
+    x = np.random.default_rng(0).normal(3.0, size=(4, 7))
+    np.testing.assert_allclose(fit(torch.from_numpy(x), scale=scale)(torch.from_numpy(x)), alone(x, scale), atol=1e-5)
+
+
+@each_alone
+@pytest.mark.parametrize("zca", [False, True])
+def test_a_constant_image_becomes_zero(scale: Scale, zca: bool) -> None:
+    for level in range(256):  # the float32 mean of a constant is not always that constant
+        x = torch.full((1, 3, 7, 5), level, dtype=torch.uint8)
+        whiten = Whiten((3, 7, 5), scale=scale, zca=zca)
+        if zca:
+            whiten.matrix.copy_(torch.eye(105))
+        assert not whiten(x).any(), "a NaN would count as any"
 
 
 def correlated() -> torch.Tensor:
@@ -87,6 +128,55 @@ def test_zca_formulas_match_a_numpy_svd(formula: str) -> None:
     expected = centered @ (u * gains) @ u.T
     out = fit(x, zca=formula, epsilon=epsilon)(x).flatten(1)  # type: ignore[arg-type]
     np.testing.assert_allclose(out, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("scale", ["none", "centered", "half", "image", "gcn"])
+def test_zca_is_fitted_to_inputs_scaled_alike(scale: Scale) -> None:
+    x, epsilon = correlated(), 0.1
+    unit = x.flatten(1).numpy() / 255.0
+    fixed = {"none": unit, "centered": unit - 0.5, "half": 2 * unit - 1}
+    scaled = fixed[scale] if scale in fixed else alone(unit, scale)
+    centered = scaled - scaled.mean(0)
+    # (covariance + epsilon)^-1/2 by way of solving, so that no eigenvector is shared with the code under test
+    root = scipy.linalg.sqrtm(centered.T @ centered / len(centered) + epsilon * np.eye(12)).real
+    expected = np.linalg.solve(root, centered.T).T
+    out = fit(x, scale=scale, zca="ridge", epsilon=epsilon)(x).flatten(1)
+    np.testing.assert_allclose(out, expected, atol=1e-4)
+
+
+@each_alone
+def test_zca_without_ridge_does_not_amplify_what_scaling_took_away(scale: Scale) -> None:
+    """The images of these scales do not vary along their mean, where S^-1/2 would blow rounding errors up."""
+    x = correlated()
+    scaled = alone(x.flatten(1).numpy() / 255.0, scale)
+    u, _, v = np.linalg.svd(scaled - scaled.mean(0), full_matrices=False)
+    expected = np.sqrt(len(x)) * u[:, :11] @ v[:11]
+    out = fit(x, scale=scale, zca="authors", epsilon=0.0)(x).flatten(1)
+    np.testing.assert_allclose(out, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("scale", get_args(Scale))
+@pytest.mark.parametrize("zca", ["none", "ridge"])
+def test_saved_buffers_and_the_settings_give_the_same_transform(scale: Scale, zca: Zca) -> None:
+    x = correlated()[:50]
+    fitted = fit(x, scale=scale, zca=zca, epsilon=0.1)
+    saved = fitted.state_dict()
+    size = 12 if zca == "ridge" else 0
+    assert {name: tuple(value.shape) for name, value in saved.items()} == {
+        "mean": (3, 1, 1),
+        "std": (3, 1, 1),
+        "center": (size,),
+        "matrix": (size, size),
+    }
+    read_back = Whiten((3, 2, 2), scale=scale, zca=zca == "ridge")
+    read_back.load_state_dict(saved)
+    assert torch.equal(read_back(x), fitted(x))
+
+
+def test_every_scale_and_zca_of_a_recipe_is_known() -> None:
+    hints = get_type_hints(Inputs)
+    assert get_args(hints["scale"]) == get_args(Scale)
+    assert get_args(hints["zca"]) == get_args(Zca)
 
 
 @given(n=st.integers(1, 40), batch=st.integers(1, 40), seed=st.integers(0, 5))

@@ -5,9 +5,11 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-Scale = Literal["none", "channels", "half"]
+Scale = Literal["none", "centered", "half", "channels", "image", "gcn"]
 Zca = Literal["none", "authors", "ridge"]
 
+_ALONE = ("image", "gcn")  # scales that depend on the image itself and on no other
+_NORM = 55.0  # of an image under "gcn", as in Mean Teacher's preprocessing
 _CHUNK = 4096  # images at a time while fitting: a float64 copy of CIFAR-10 would take 1.2 GB
 
 
@@ -15,7 +17,9 @@ class Whiten(nn.Module):
     """Pixels (uint8, any shape [B, ...]) or features (float) to what the network gets.
 
     scale "channels": zero mean and unit deviation of each channel (or of each feature); "half": pixels / 127.5 - 1,
-    which the ICT authors use for SVHN; "none": pixels / 255, features as they are.
+    which the ICT authors use for SVHN; "centered": pixels / 255 - 0.5; "none": pixels / 255, features as they are.
+    "image": each image less its mean, over its deviation, both of all its pixels and channels; "gcn": each image less
+    its mean, scaled to a Euclidean norm of 55. These two learn nothing from the training images.
     zca "authors": U (S^-1/2 + epsilon) U', which hardly regularises; "ridge": U (S + epsilon)^-1/2 U'.
     """
 
@@ -24,8 +28,9 @@ class Whiten(nn.Module):
     center: Tensor
     matrix: Tensor
 
-    def __init__(self, shape: tuple[int, ...], *, zca: bool = False) -> None:
+    def __init__(self, shape: tuple[int, ...], *, scale: Scale, zca: bool = False) -> None:
         super().__init__()
+        self.scale = scale
         channels = (shape[0], *(1 for _ in shape[1:]))
         size = torch.Size(shape).numel() if zca else 0
         self.register_buffer("mean", torch.zeros(channels))
@@ -34,29 +39,40 @@ class Whiten(nn.Module):
         self.register_buffer("matrix", torch.zeros(size, size))
 
     def forward(self, x: Tensor) -> Tensor:
-        x = (_unit(x, self.mean.dtype) - self.mean) / self.std
+        x = self.scaled(x, self.mean.dtype)
         if len(self.center):
             x = ((x.flatten(1) - self.center) @ self.matrix).reshape(x.shape)
         return x
 
+    def scaled(self, x: Tensor, dtype: torch.dtype) -> Tensor:
+        """What ZCA gets, in training as in fitting."""
+        x = _unit(x, dtype)
+        if self.scale in _ALONE:
+            return _each_alone(x, self.scale)
+        return (x - self.mean.to(dtype)) / self.std.to(dtype)
+
 
 def fit(x: Tensor, *, scale: Scale = "channels", zca: Zca = "none", epsilon: float = 1e-6) -> Whiten:
     """The transform that whitens the training inputs x [N, ...]."""
-    whiten = Whiten(tuple(x.shape[1:]), zca=zca != "none")
-    if scale == "half":
+    whiten = Whiten(tuple(x.shape[1:]), scale=scale, zca=zca != "none")
+    if scale in ("half", "centered"):
         whiten.mean.fill_(0.5)
+    if scale == "half":
         whiten.std.fill_(0.5)
     if scale == "channels":
         mean, std = _channel_moments(x)
         whiten.mean.copy_(mean)
         whiten.std.copy_(std)
     if zca != "none":
-        center, covariance = _pixel_moments(x, whiten.mean.double(), whiten.std.double())
+        center, covariance = _pixel_moments(x, whiten)
         variances, directions = torch.linalg.eigh(covariance)
         variances.clamp_min_(torch.finfo(torch.float64).eps * variances[-1])  # rounding can make them negative
         gains = variances.rsqrt() + epsilon if zca == "authors" else (variances + epsilon).rsqrt()
         whiten.center.copy_(center)
-        whiten.matrix.copy_((directions * gains) @ directions.T)
+        matrix = (directions * gains) @ directions.T
+        if scale in _ALONE:
+            matrix -= matrix.mean(0)  # such images sum to zero: a gain along the sum would be one of rounding errors
+        whiten.matrix.copy_(matrix)
     return whiten
 
 
@@ -75,16 +91,25 @@ def _channel_moments(x: Tensor) -> tuple[Tensor, Tensor]:
     return mean.reshape(shape), std.reshape(shape)
 
 
-def _pixel_moments(x: Tensor, mean: Tensor, std: Tensor) -> tuple[Tensor, Tensor]:
+def _pixel_moments(x: Tensor, whiten: Whiten) -> tuple[Tensor, Tensor]:
     size = x[0].numel()
     center = torch.zeros(size, dtype=torch.float64)
     covariance = torch.zeros(size, size, dtype=torch.float64)
     for chunk in x.split(_CHUNK):
-        center += ((_unit(chunk, torch.float64) - mean) / std).flatten(1).sum(0) / len(x)
+        center += whiten.scaled(chunk, torch.float64).flatten(1).sum(0) / len(x)
     for chunk in x.split(_CHUNK):
-        flat = ((_unit(chunk, torch.float64) - mean) / std).flatten(1) - center
+        flat = whiten.scaled(chunk, torch.float64).flatten(1) - center
         covariance += flat.T @ flat / len(x)
     return center, covariance
+
+
+def _each_alone(x: Tensor, scale: Scale) -> Tensor:
+    """Each example less its own mean, over its own deviation, or scaled to the norm of "gcn"."""
+    flat = x.flatten(1)
+    flat = flat - flat[:, :1]  # so that a constant image is zero exactly; its mean alone would leave rounding errors
+    flat = flat - flat.mean(1, keepdim=True)
+    size = flat.norm(dim=1, keepdim=True) / _NORM if scale == "gcn" else flat.square().mean(1, keepdim=True).sqrt()
+    return (flat / torch.where(size > 0, size, 1)).reshape(x.shape)
 
 
 def _unit(x: Tensor, dtype: torch.dtype) -> Tensor:
