@@ -4,14 +4,19 @@ from copy import deepcopy
 from math import sqrt
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.utils import parametrize
+from torch.optim.swa_utils import update_bn
 
 from ict.errors import UserError
 from ict.fields import options
 from ict.networks import NETWORKS
+from ict.networks.mean_only import MeanOnlyBatchNorm
 from ict.networks.staged import Staged
 
 SHAPES: dict[str, list[tuple[int, ...]]] = {
@@ -77,6 +82,9 @@ def kinds(module: nn.Module) -> list[str]:
     [
         ("cnn13", {}, 3_125_908),
         ("cnn13", {"weight_norm": False}, 3_123_850),
+        ("cnn13", {"norm": "mean-only"}, 3_125_908 - 2 * 2048),  # no scale, and one bias for each channel, not two
+        ("cnn13", {"norm": "mean-only", "weight_norm": False}, 3_123_850 - 2 * 2048),
+        ("cnn13", {"top_norm": True}, 3_125_908 + 2 * 10),
         ("wrn-28-2", {}, 1_469_642),
         ("wrn-28-2", {"variant": "oliver"}, 1_467_610),
     ],
@@ -151,6 +159,27 @@ def test_the_last_stage_is_a_linear_layer_alone(name: str) -> None:
 
 
 @all_networks
+def test_features_and_head_are_the_whole_network(name: str) -> None:
+    network, x = build(name), inputs(name)
+    assert network.n_stages == len(network.stages)
+    for training in (True, False):
+        network.train(training)
+        seen, logits = seen_by_taps(network, x)
+        features = network.features(x)
+        assert torch.equal(features, seen[-1])
+        assert torch.equal(network.head(features), logits) and torch.equal(logits, network(x))
+
+
+@all_networks
+def test_gradients_flow_through_features_and_head_alike(name: str) -> None:
+    network, x = build(name), inputs(name)
+    whole = torch.autograd.grad(network(x).square().sum(), list(network.parameters()))
+    halves = torch.autograd.grad(network.head(network.features(x)).square().sum(), list(network.parameters()))
+    assert all(torch.equal(a, b) for a, b in zip(whole, halves, strict=True))
+    assert sum(g.abs().sum() for g in whole) > 0
+
+
+@all_networks
 def test_gradients_repeat_bit_for_bit_on_a_copy(name: str) -> None:
     network, x = build(name), inputs(name)
     gradients = []
@@ -177,7 +206,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "mlp": {"width": 20, "depth": 3},
     "mlp-wide": {"width": 256, "depth": 2, "dropout": 0.0},
     "convnet": {"width": 32, "dropout": 0.0},
-    "cnn13": {"weight_norm": True, "dropout": 0.0},
+    "cnn13": {"weight_norm": True, "dropout": 0.0, "norm": "batch", "norm_momentum": 0.1, "top_norm": False},
     "wrn-28-2": {"variant": "authors", "depth": 28, "width": 2, "dropout": 0.0},
 }
 
@@ -204,6 +233,11 @@ def test_dropout_draws_in_training_alone(name: str) -> None:
         ("wrn-28-2", (1, 3, 32, 32), {}, r"wrn-28-2 takes images \[C, H, W\].*mlp-wide"),
         ("convnet", (1, 4, 3), {}, "at least 4x4, not 4x3"),
         ("cnn13", (3, 11, 12), {}, "at least 12x12, not 11x12"),
+        ("cnn13", (3, 12, 12), {"norm": "layer"}, "norm is 'layer': choose from batch, mean-only"),
+        ("cnn13", (3, 12, 12), {"norm_momentum": 0.0}, "norm_momentum is 0.0: it must be above 0"),
+        ("cnn13", (3, 12, 12), {"norm_momentum": 1.5}, "norm_momentum is 1.5: it must lie between 0 and 1"),
+        ("cnn13", (3, 12, 12), {"norm_momentum": None}, "norm_momentum is None: it must be a number"),
+        ("cnn13", (3, 12, 12), {"top_norm": True, "norm": "mean-only"}, "top_norm is true: it needs norm=batch"),
         ("wrn-28-2", (3, 8, 8), {"depth": 27}, "depth is 27"),
         ("wrn-28-2", (3, 8, 8), {"depth": 4}, "depth is 4"),
         ("wrn-28-2", (3, 8, 8), {"width": 0}, "width is 0"),
@@ -355,6 +389,189 @@ def test_weight_norm_leaves_the_initial_function_as_it_is() -> None:
     torch.testing.assert_close(normed(x), plain(x), rtol=0, atol=1e-6)  # the norms were taken in float32
 
 
+def test_default_cnn13_has_its_names_and_draws() -> None:
+    """The options of other papers' networks change nothing where they are not used."""
+    torch.manual_seed(0)
+    draws = nn.Conv2d(3, 128, 3).weight, nn.Conv2d(128, 128, 3).weight
+    plain: Any = build("cnn13", weight_norm=False)
+    assert [torch.equal(plain.stages[0][3 * i].weight, w.double()) for i, w in enumerate(draws)] == [True, True]
+    assert [key for key in plain.state_dict() if key.startswith("stages.4")] == ["stages.4.weight", "stages.4.bias"]
+    names = [key.removeprefix("stages.0.") for key in plain.state_dict() if key.startswith("stages.0.")]
+    norm = ["weight", "bias", "running_mean", "running_var", "num_batches_tracked"]
+    for i in (0, 3, 6):
+        assert names[:7] == [f"{i}.weight", f"{i}.bias", *(f"{i + 1}.{key}" for key in norm)]
+        names = names[7:]
+
+
+@pytest.mark.parametrize(("settings", "n"), [({}, 9), ({"top_norm": True}, 10), ({"norm": "mean-only"}, 10)])
+def test_norm_momentum_reaches_every_norm(settings: dict[str, Any], n: int) -> None:
+    network = build("cnn13", norm_momentum=0.001, **settings)
+    assert [m.momentum for m in of_type(network, _BatchNorm)] == [0.001] * n
+
+
+def test_top_norm_standardizes_the_logits() -> None:
+    network = build("cnn13", top_norm=True)
+    assert kinds(network.stages[-1]) == ["Linear", "BatchNorm1d"] and network.n_stages == 5
+    x = inputs("cnn13", n=8)
+    h = network.features(x)
+    logits = network.head(h)
+    last: Any = network.stages[-1]
+    z = F.linear(h, last[0].weight, last[0].bias)
+    expected = (z - z.mean(0)) / (z.var(0, correction=0) + 1e-5).sqrt()
+    torch.testing.assert_close(logits, expected, rtol=0, atol=1e-9)
+
+
+# Mean-only batch norm
+
+
+@pytest.mark.parametrize("shape", [(6, 4), (6, 4, 3, 5)])
+def test_mean_only_batch_norm_is_the_formula(shape: tuple[int, ...]) -> None:
+    draws = np.random.default_rng(0)
+    norm = MeanOnlyBatchNorm(4, momentum=0.2).double()
+    bias, running = draws.normal(size=4), draws.normal(size=4)
+    norm.bias.data.copy_(torch.from_numpy(bias))
+    norm.running_mean.copy_(torch.from_numpy(running))
+    for batch in range(3):
+        x = draws.normal(2.0, 3.0, size=shape)
+        mean, expected = np.zeros(4), np.zeros(shape)
+        for channel in range(4):
+            mean[channel] = x[:, channel].mean()
+            expected[:, channel] = x[:, channel] - mean[channel] + bias[channel]
+        np.testing.assert_allclose(norm(torch.from_numpy(x)).detach(), expected, atol=1e-12)
+        running = 0.8 * running + 0.2 * mean
+        np.testing.assert_allclose(norm.running_mean, running, atol=1e-12)
+        assert norm.num_batches_tracked == batch + 1
+    norm.eval()
+    x = draws.normal(2.0, 3.0, size=shape)
+    expected = np.stack([x[:, c] - running[c] + bias[c] for c in range(4)], axis=1)
+    np.testing.assert_allclose(norm(torch.from_numpy(x)).detach(), expected, atol=1e-12)
+    np.testing.assert_allclose(norm.running_mean, running, atol=1e-12)
+    assert norm.num_batches_tracked == 3
+
+
+def test_mean_only_batch_norm_has_a_bias_and_nothing_to_spare() -> None:
+    norm = MeanOnlyBatchNorm(4)
+    assert {name: tuple(p.shape) for name, p in norm.named_parameters()} == {"bias": (4,)}
+    assert set(norm.state_dict()) == {"bias", "running_mean", "num_batches_tracked"}
+    norm(torch.randn(5, 4))
+    norm.bias.data.fill_(1)
+    norm.reset_parameters()
+    assert not any(value.any() for value in norm.state_dict().values())
+
+
+def test_gradients_of_mean_only_batch_norm_pass_through_the_batch_mean() -> None:
+    norm, x = MeanOnlyBatchNorm(2).double(), torch.randn(5, 2, 3, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(norm, x)
+    g = torch.randn(x.shape, dtype=torch.float64)
+    by_input, by_bias = torch.autograd.grad(norm(x), [x, norm.bias], g)
+    torch.testing.assert_close(by_input, g - g.mean((0, 2, 3), keepdim=True))
+    torch.testing.assert_close(by_bias, g.sum((0, 2, 3)))
+    assert not norm.running_mean.requires_grad
+
+
+@pytest.mark.parametrize("momentum", [0.1, None])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_mean_only_batch_norm_keeps_statistics_as_torch_does(momentum: float | None, dtype: torch.dtype) -> None:
+    """Torch's own batch norm is the reference: tracked, frozen by track_running_stats, then in eval mode."""
+    ours, torchs = MeanOnlyBatchNorm(4, momentum), nn.BatchNorm2d(4, momentum=momentum)
+    for tracks, training in [(True, True), (True, True), (False, True), (True, True), (False, False), (True, False)]:
+        x = (torch.randn(6, 4, 3, 3) + 1).to(dtype)
+        before = ours.running_mean.clone()
+        outputs = []
+        for norm in (ours, torchs):
+            norm.train(training)
+            norm.track_running_stats = tracks
+            outputs.append(norm(x))
+        assert outputs[0].dtype == outputs[1].dtype == dtype
+        torch.testing.assert_close(ours.running_mean, torchs.running_mean, rtol=1e-5, atol=1e-6)
+        assert torch.equal(ours.num_batches_tracked, torchs.num_batches_tracked)  # type: ignore[arg-type]
+        assert torch.equal(before, ours.running_mean) == (not tracks or not training)
+        mean = x.float().mean((0, 2, 3)) if training else before
+        torch.testing.assert_close(outputs[0], (x - mean[:, None, None]).to(dtype), rtol=0, atol=0.03)
+
+
+@pytest.mark.parametrize("weight_norm", [False, True])
+def test_update_bn_makes_the_plain_mean_over_batches(weight_norm: bool) -> None:
+    network: Any = build("cnn13", norm="mean-only", weight_norm=weight_norm)
+    shake(network)
+    batches = [inputs("cnn13", seed=seed) for seed in range(3)]
+    means: list[Tensor] = []
+    network.stages[0][0].register_forward_hook(lambda _, __, out: means.append(out.mean((0, 2, 3)).detach()))
+    update_bn(batches, network)
+    first = network.stages[0][1]
+    torch.testing.assert_close(first.running_mean, (means[0] + means[1] + means[2]) / 3)
+    assert first.momentum == 0.1 and first.num_batches_tracked == 3
+    last = network.stages[-1][1]
+    logits = torch.stack([network.stages[-1][0](network.features(x)).mean(0) for x in batches])
+    torch.testing.assert_close(last.running_mean, logits.mean(0).detach())
+
+
+# Laine & Aila's network
+
+
+@pytest.mark.parametrize("weight_norm", [False, True])
+def test_layers_of_the_mean_only_cnn13(weight_norm: bool) -> None:
+    network = build("cnn13", norm="mean-only", weight_norm=weight_norm)
+    three = ["Conv2d", "MeanOnlyBatchNorm", "LeakyReLU"] * 3
+    pool = ["LeakyReLU", "MaxPool2d", "Dropout"]
+    assert [kinds(s) for s in network.stages] == [
+        three[:-1],
+        [*pool, *three[:-1]],
+        [*pool, *three[:-1]],
+        ["LeakyReLU", "GlobalMean"],
+        ["Linear", "MeanOnlyBatchNorm"],
+    ]
+    layers = [*of_type(network, nn.Conv2d), *of_type(network, nn.Linear)]
+    assert all(parametrize.is_parametrized(m) == weight_norm and m.bias is None for m in layers)
+    assert not of_type(network, nn.BatchNorm2d) and not of_type(network, nn.BatchNorm1d)
+    shapes = [tuple(p.shape) for name, p in network.named_parameters() if name.endswith("bias")]
+    assert shapes == [(n,) for n in (128, 128, 128, 256, 256, 256, 512, 256, 128, CLASSES)]
+
+
+def mean_only_by_hand(state: dict[str, Tensor], x: Tensor, training: bool) -> Tensor:
+    gains, directions, biases, means = (
+        [value for key, value in state.items() if key.endswith(ending)]
+        for ending in ("original0", "original1", "bias", "running_mean")
+    )
+    assert [len(tensors) for tensors in (gains, directions, biases, means)] == [10] * 4
+    weights = [g * v / v.flatten(1).norm(dim=1).reshape(g.shape) for g, v in zip(gains, directions, strict=True)]
+    h = x
+    for i in range(9):
+        if i in (3, 6):
+            rows, columns = h.shape[2] // 2, h.shape[3] // 2
+            h = h.reshape(*h.shape[:2], rows, 2, columns, 2).amax((3, 5))
+        h = F.conv2d(h, weights[i], padding=1 if i < 6 else 0)
+        mean = h.mean((0, 2, 3)) if training else means[i]
+        h = leaky(h + (biases[i] - mean)[:, None, None], 0.1)
+    z = F.linear(h.flatten(2).mean(2), weights[9], biases[9])
+    return z - (z.mean(0) - biases[9] if training else means[9])
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_the_mean_only_cnn13_is_the_formula(training: bool) -> None:
+    network = build("cnn13", (3, 16, 16), norm="mean-only").train(training)
+    shake(network)
+    state = {key: value.clone() for key, value in network.state_dict().items()}
+    x = torch.randn(3, 3, 16, 16, dtype=torch.float64)
+    torch.testing.assert_close(network(x), mean_only_by_hand(state, x, training), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"norm": "mean-only"}, {"norm": "mean-only", "weight_norm": False}, {"top_norm": True}]
+)
+def test_other_norms_of_cnn13_split_train_and_copy(settings: dict[str, Any]) -> None:
+    network, x = build("cnn13", **settings), inputs("cnn13")
+    assert torch.equal(network.head(network.features(x)), network(x))
+    goal = torch.randn(3, CLASSES, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    (network(x) - goal).square().sum().backward()
+    needless = {m.bias for m in [*of_type(network, nn.Conv2d), *of_type(network, nn.Linear)]}  # batch norm undoes them
+    for p in network.parameters():
+        assert p.grad is not None and (p.grad.any() or p in needless)
+    copy = deepcopy(network)
+    assert torch.equal(copy(x), network(x))
+    copy.load_state_dict(build("cnn13", **settings).state_dict())
+
+
 # Wide ResNets
 
 
@@ -457,3 +674,12 @@ def test_initial_weights_of_the_authors_wrn_are_pytorchs() -> None:
         bound = 1 / sqrt(m.weight[0].numel())
         assert 0.8 * bound < m.weight.abs().max() <= bound
         assert 0 < m.bias.abs().max() <= bound
+
+
+def test_mean_only_networks_start_with_predictions_that_depend_on_the_image() -> None:
+    images = torch.randn(16, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    for norm in ("batch", "mean-only"):
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(0)
+            logits = NETWORKS["cnn13"]((3, 32, 32), 10, norm=norm)(images)
+        assert 0.01 < logits.std().item() < 10

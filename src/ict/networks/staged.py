@@ -23,6 +23,21 @@ class Staged(nn.Module):
             x = stage(x)
         return x
 
+    @property
+    def n_stages(self) -> int:
+        return len(self.stages)
+
+    def features(self, x: Tensor) -> Tensor:
+        """What the last stage gets: head(features(x)) is forward(x), bit for bit."""
+        for stage in list(self.stages)[:-1]:
+            x = stage(x)
+        return x
+
+    def head(self, h: Tensor) -> Tensor:
+        """The last stage alone: features to logits."""
+        logits: Tensor = self.stages[-1](h)
+        return logits
+
 
 class GlobalMean(nn.Module):
     """[B, C, H, W] to [B, C]. AdaptiveAvgPool2d would do, but has no deterministic backward on CUDA."""
