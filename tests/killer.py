@@ -35,7 +35,7 @@ def survives(child: int, seconds: float) -> bool:
 
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
-    moments, longest, kills = random.Random(0), 0.8, 0
+    moments, longest, kills = random.Random(0), 0.4, 0
     while True:
         before = sorted(folder.glob("checkpoint-*.pt"))
         child = os.fork()

@@ -3,15 +3,17 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from ict.algorithms import ALGORITHMS
+from ict.data.dataset import Examples
 from ict.errors import UserError
 from ict.folder import Folder
-from ict.run import train
+from ict.run import load_data, train
 from tests.tiny import KILLED, N_STEPS, crash_at, outcome, same_bits, tiny
 
 
@@ -34,11 +36,28 @@ def test_resume_is_bitwise_for_every_algorithm(name: str, tmp_path: Path) -> Non
     assert (tmp_path / "whole/model.safetensors").read_bytes() == (tmp_path / "cut/model.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize("settings", [["average.when=before"], ["average.batchnorm=averaged"], ["optimizer.name=adam"]])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["average.when=before"],
+        ["average.batchnorm=averaged"],
+        ["optimizer.name=adam", "optimizer.final_momentum=0.5", "rate.shape=gaussian"],
+        ["swa.start=0.2", "swa.every=0.1", "swa.batches=3"],
+        ["algorithm=sntg", "algorithm.base=temporal-ensembling", "train.layout=joined", "average.decay=none"],
+    ],
+)
 def test_resume_is_bitwise_for_other_machinery(settings: list[str], tmp_path: Path) -> None:
     whole = train(tiny(), settings=settings)
     crash_at(12, tmp_path, tiny(), settings=settings)
     assert same_bits(whole, train(tiny(), settings=settings, out=tmp_path, resume=True))
+
+
+def test_resume_keeps_what_the_algorithm_remembers(tmp_path: Path) -> None:
+    data = load_data(tiny().resolved(), 0)  # so few examples that each is visited several times
+    few = replace(data, train=Examples(data.train.x[:32], data.train.y[:32]), labeled_rows=torch.arange(16))
+    whole = train(tiny("temporal-ensembling"), data=few)
+    crash_at(12, tmp_path, tiny("temporal-ensembling"), data=few)
+    assert same_bits(whole, train(tiny("temporal-ensembling"), data=few, out=tmp_path, resume=True))
 
 
 def test_kill_9_at_random_moments_until_done(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from ict.errors import Diverged, UserError
 from ict.folder import Folder
 from ict.recipe import change
 from ict.run import evaluate, load_data, prepare, train
-from ict.settings import Average, Optimizer
+from ict.settings import Average, Optimizer, Swa
 from tests.tiny import N_STEPS, crash_at, same_bits, tiny
 
 CPU = torch.device("cpu")
@@ -142,7 +142,7 @@ def test_partial_test_set_is_marked() -> None:
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_last_good_checkpoint(tmp_path: Path) -> None:
-    settings = ["optimizer.lr=1e18", "optimizer.cosine=none", "eval.log_every=1"]
+    settings = ["optimizer.lr=1e18", "rate.shape=constant", "eval.log_every=1"]
     with pytest.raises(Diverged, match=r"not finite at step (\d+).*(last metrics).*optimizer\.lr") as caught:
         train(tiny(), out=tmp_path, settings=settings, checkpoint_seconds=0)
     step = int(str(caught.value).split("at step ")[1].split()[0])
@@ -296,9 +296,9 @@ def test_a_split_without_unlabeled_examples_is_refused() -> None:
 
 def test_optimizers_are_built_as_the_settings_say() -> None:
     network = OwnNetwork(2, 2)
-    sgd = make_state(network, Optimizer(lr=0.3, weight_decay=0.01), Average()).optimizer
+    sgd = make_state(network, Optimizer(lr=0.3, weight_decay=0.01), Average(), Swa()).optimizer
     assert isinstance(sgd, torch.optim.SGD)
     group = sgd.param_groups[0]
     assert (group["lr"], group["momentum"], group["nesterov"], group["weight_decay"]) == (0.3, 0.9, True, 0.01)
-    adam = make_state(network, Optimizer(name="adam", beta2=0.99), Average()).optimizer
+    adam = make_state(network, Optimizer(name="adam", beta2=0.99), Average(), Swa()).optimizer
     assert isinstance(adam, torch.optim.Adam) and adam.param_groups[0]["betas"] == (0.9, 0.99)

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from ict.algorithms import ALGORITHMS
 from ict.engine.loop import Record
 from ict.recipe import Part, Recipe
 from ict.run import Run, train
@@ -19,13 +20,14 @@ class Crash(Exception):
 
 
 def tiny(algorithm: str = "ict", **options: Any) -> Recipe:
+    teacher = ALGORITHMS[algorithm](**options).needs.teacher
     return Recipe(
         dataset=Part("digits"),
         network=Part("convnet", {"width": 4, "dropout": 0.2}),
         algorithm=Part(algorithm, options),
         split=Split(labeled=20, valid=20),
         inputs=Inputs(pad=1),
-        average=Average(decay=0.9, batchnorm="own" if algorithm == "ict" else "averaged"),
+        average=Average(decay=0.9, batchnorm="own" if teacher else "averaged"),
         train=Train(steps=N_STEPS, labeled_batch=8, unlabeled_batch=8, weight=5.0),
         eval=Eval(every=6, log_every=4),
         name=f"tiny/{algorithm}",

@@ -1,4 +1,11 @@
-"""A moving average of a network's weights: the mean teacher."""
+"""Averages of a network's weights over the updates: the mean teacher, and the plain mean of SWA and fast-SWA.
+
+    moving average: a <- decay a + (1 - decay) f        mean of n: a <- (n - 1) / n a + 1 / n f
+
+SWA (Izmailov et al., 2018) takes the weights f at the end of each cycle of a cyclic learning rate, fast-SWA
+(Athiwaratkun et al., 2019) several times a cycle. The mean's batch-norm statistics are made anew at the end of the run,
+since no forward pass ever ran with its weights. Ours: no second head for the consistency loss.
+"""
 
 from copy import deepcopy
 
@@ -6,11 +13,12 @@ import torch
 from torch import Tensor, nn
 
 
-class Ema:
-    """teacher <- decay * teacher + (1 - decay) * student, over parameters.
+class WeightAverage:
+    """average <- kept * average + (1 - kept) * student, over parameters.
 
-    Buffers (batch-norm statistics) are the teacher's own, made by its own forward passes, unless
-    `average_buffers`: then they follow the student's in the same way and the teacher can run in eval mode.
+    A constant share `kept` makes a moving average; (n - 1) / n at the n-th update makes the mean of all n.
+    Buffers (batch-norm statistics) are the average's own, made by its own forward passes, unless
+    `average_buffers`: then they follow the student's in the same way and the average can run in eval mode.
     """
 
     def __init__(self, student: nn.Module, average_buffers: bool = False) -> None:
@@ -19,9 +27,9 @@ class Ema:
         self._pairs = _tensors(self.module, average_buffers), _tensors(student, average_buffers)
 
     @torch.no_grad()
-    def update(self, decay: float) -> None:
+    def update(self, kept: float) -> None:
         averages, values = self._pairs
-        torch._foreach_lerp_(averages, values, 1 - decay)
+        torch._foreach_lerp_(averages, values, 1 - kept)
 
 
 def _tensors(module: nn.Module, buffers: bool) -> list[Tensor]:

@@ -33,12 +33,11 @@ def progress_bar(total: int, title: str = "") -> Iterator[Callable[[dict[str, An
 
 def run_summary(result: dict[str, Any], folder: Path) -> str:
     """A finished run in a few lines."""
-    network = "student" if result["test_error_teacher"] is None else "teacher"
-    others = {
-        "student": result["test_error_student"] if network == "teacher" else None,
-        "best by validation": result["test_error_best"],
-    }
-    details = ", ".join(f"{name} {percent(value)}" for name, value in others.items() if value is not None)
+    names = {"student": "student", "teacher": "teacher", "swa": "mean of weights"}
+    errors = {name: result[f"test_error_{key}"] for key, name in names.items()}
+    *others, network = [name for name, value in errors.items() if value is not None] or ["student"]
+    shown = {name: errors[name] for name in others} | {"best by validation": result["test_error_best"]}
+    details = ", ".join(f"{name} {percent(value)}" for name, value in shown.items() if value is not None)
     partial = f" (partial: {result['n_test']} test examples)" if result["partial"] else ""
     return "\n".join(
         [

@@ -6,8 +6,9 @@ names no device and never branches on a tensor, so that one formula runs eagerly
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from torch import Tensor
 
@@ -24,6 +25,22 @@ class Network(Protocol):
 
     def each(self, *parts: Tensor) -> tuple[Tensor, ...]:
         """The logits of each part, with batch statistics of each part alone."""
+        ...
+
+    def features(self, *parts: Tensor) -> tuple[Tensor, ...]:
+        """What the last stage gets of each part: each(a) is head(h) with h = features(a)."""
+        ...
+
+    def head(self, h: Tensor) -> Tensor:
+        """The last stage alone: features to logits."""
+        ...
+
+    def frozen_stats(self) -> AbstractContextManager[None]:
+        """Forwards inside normalise by their batch but leave the running statistics alone."""
+        ...
+
+    def same_masks(self) -> AbstractContextManager[None]:
+        """Forwards inside, of batches of one shape, drop the same units."""
         ...
 
 
@@ -43,10 +60,17 @@ class Draws(Protocol):
 class Batch:
     """One update's examples, augmented and scaled, ready for the network."""
 
-    x: Tensor  # labeled inputs [B, ...]
+    x: Tensor  # labeled inputs [B, ...]; B = 0 where the labels are within the unlabeled batch
     y: Tensor  # their labels [B]
     u: tuple[Tensor, ...] = ()  # `views` augmented copies of the same unlabeled examples, each [U, ...]
+    u_y: Tensor | None = None  # labels of those among them that have a known one, else -1 [U]
+    memory: Tensor | None = None  # what the algorithm last stored of each of them [U, C], zeros before that
     pair_groups: int = 1  # pairs are formed inside this many equal parts of the batch, so that ranks can share it
+
+    @property
+    def apart(self) -> tuple[Tensor, ...]:
+        """The labeled inputs as a part of their own: (x,), or () where the labels are within the unlabeled batch."""
+        return (self.x,) if len(self.x) else ()
 
     def partner(self, x: Tensor) -> Tensor:
         """For each example of a batch another one: its neighbour in its group, never itself.
@@ -70,12 +94,25 @@ class Loss:
 
     total: Tensor
     metrics: Mapping[str, Tensor] = field(default_factory=dict)
+    memory: Tensor | None = None  # new rows of the memory [U, C]
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a formula asks of the engine."""
+
+    views: int = 1  # augmented copies of each unlabeled example; 0: it uses labels alone
+    teacher: bool = False  # it runs the teacher
+    stages: int = 0  # of the network, at the least; 0: any module will do
+    halves: bool = False  # it splits the unlabeled batch in two
+    memory: bool = False  # a row of C numbers for every unlabeled example, handed in and written back
+    labels_within: bool = False  # it also takes batches whose labels are among the unlabeled examples
 
 
 class Algorithm(Protocol):
-    """A formula. Its fields are its hyper-parameters and become keys of a recipe."""
+    """A formula: a frozen dataclass whose fields are its hyper-parameters and become keys of a recipe."""
 
-    views: ClassVar[int]
-    """Augmented copies of each unlabeled example that `loss` wants; 0 for methods that use labels alone."""
+    @property
+    def needs(self) -> Needs: ...
 
     def loss(self, student: Network, teacher: Network, batch: Batch, w: Tensor, rng: Draws) -> Loss: ...

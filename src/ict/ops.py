@@ -40,6 +40,12 @@ def kl(targets: Tensor, logits: Tensor) -> Tensor:
     return F.kl_div(F.log_softmax(_full(logits), dim=1), targets, reduction="batchmean")
 
 
+def kl_of_logits(logits: Tensor, other: Tensor) -> Tensor:
+    """Mean KL(softmax(logits) || softmax(other)); a gradient flows to both."""
+    log_p, log_q = F.log_softmax(_full(logits), dim=1), F.log_softmax(_full(other), dim=1)
+    return (log_p.exp() * (log_p - log_q)).sum(dim=1).mean()
+
+
 def entropy(probs: Tensor) -> Tensor:
     """Mean of -sum_c p_c log p_c, with 0 log 0 = 0."""
     terms: Tensor = torch.special.entr(probs)

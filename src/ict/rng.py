@@ -22,6 +22,7 @@ class Use(IntEnum):
     DROPOUT = 6  # implicit draws from torch's default generator
     REPEATED = 7  # crops and flips of labeled batches that repeat within an epoch
     VALID = 8  # crops and flips of validation images
+    SWA = 9  # the batches that make a mean's batch-norm statistics
 
 
 def fold(seed: int, *data: int) -> int:

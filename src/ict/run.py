@@ -15,20 +15,24 @@ import torch
 from torch import Tensor, nn
 
 from ict.algorithms import ALGORITHMS
+from ict.contract import Algorithm, Needs
 from ict.data import DATASETS
 from ict.data.dataset import Dataset, Examples
 from ict.data.split import Indices, given, split
 from ict.data.whiten import Whiten, fit
 from ict.engine import checkpoint, loop
-from ict.engine.batches import Batches, View
+from ict.engine.batches import Batches
 from ict.engine.evaluate import error
+from ict.engine.finish import final_network
 from ict.engine.plan import make_plan
 from ict.engine.state import State, make_state
 from ict.engine.step import Program
+from ict.engine.view import View
 from ict.errors import UserError
 from ict.files import write_json
 from ict.folder import Folder
 from ict.networks import NETWORKS
+from ict.networks.staged import Staged
 from ict.provenance import provenance
 from ict.recipe import OWN, Part, Recipe, change
 from ict.recipes import find
@@ -40,7 +44,7 @@ Mode = Literal["exact", "fast"]
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run. `network` is the evaluated one: the teacher, or the student where there is none."""
+    """A finished run. `network` is what `test_error` speaks of: the plain mean, else the teacher, else the student."""
 
     result: dict[str, Any]
     network: nn.Module
@@ -108,11 +112,12 @@ def train(
 
         saver = checkpoint.Saver(folder.path, checkpoint_seconds) if folder else None
         loop.train(job.program, state, loop.Watch(job.valid, job.view, recipe.eval), record, saver)
-        result = job.result()
+        network = final_network(job.program, state, recipe.swa)
+        result = job.result(network)
     if folder:
-        folder.save_tensors(folder.model, state.evaluated.state_dict())
+        folder.save_tensors(folder.model, network.state_dict())
         write_json(folder.result, result)
-    return Run(result, state.evaluated, job.view, folder.path if folder else None)
+    return Run(result, network, job.view, folder.path if folder else None)
 
 
 @dataclass(frozen=True)
@@ -132,7 +137,7 @@ class Job:
         rows = torch.from_numpy(self.indices.valid)
         return self.data.valid or Examples(self.data.train.x[rows], self.data.train.y[rows])
 
-    def result(self) -> dict[str, Any]:
+    def result(self, final: nn.Module) -> dict[str, Any]:
         """The errors of the finished networks. The only place that reads the test set, once."""
         recipe, state, valid = self.recipe, self.state, self.valid
         test = _limited(self.data.test, recipe.eval.test_limit)
@@ -146,19 +151,23 @@ class Job:
         if state.best:
             best = deepcopy(state.evaluated)
             best.load_state_dict(state.best.weights)
-        student_error = wrong(state.student, test)
-        teacher_error = wrong(state.ema.module, test) if state.ema else None
+        networks = {
+            "student": state.student,
+            "teacher": state.ema.module if state.ema else None,
+            "swa": state.swa.module if state.swa else None,
+        }
+        errors = {name: wrong(network, test) for name, network in networks.items()}
+        (evaluated,) = (name for name, network in networks.items() if network is final)
         return {
             "recipe": recipe.name,
             "recipe_id": recipe.hash,
             "seed": self.seed,
             "steps": state.step,
             "seconds": round(state.seconds, 3),
-            "test_error": teacher_error if state.ema else student_error,
+            "test_error": errors[evaluated],
             "test_error_best": wrong(best, test),
-            "test_error_student": student_error,
-            "test_error_teacher": teacher_error,
-            "valid_error": wrong(state.evaluated, valid),
+            **{f"test_error_{name}": e for name, e in errors.items()},
+            "valid_error": wrong(final, valid),
             "valid_error_best": state.best.error if state.best else None,
             "best_step": state.best.step if state.best else None,
             "partial": len(test) < len(self.data.test),
@@ -186,23 +195,56 @@ def prepare(
     student = (_build(recipe, data, seed) if network is None else deepcopy(network)).to(device)
     view = View(recipe.inputs, _whiten(recipe, data, resumed).to(device))
     _try_forward(student, view, data)
-    algorithm = ALGORITHMS[recipe.algorithm.name](**recipe.algorithm.options)
-    if recipe.average.decay is not None and recipe.average.batchnorm == "own" and not algorithm.views:
-        raise UserError(
-            f"algorithm {recipe.algorithm.name} never runs its teacher, so the teacher has no batch-norm statistics "
-            "of its own: set average.batchnorm=averaged, or average.decay=none."
-        )
-    if algorithm.views and not len(indices.unlabeled):
+    algorithm = _algorithm(recipe.algorithm)
+    _check_needs(algorithm, recipe, student)
+    if algorithm.needs.views and not len(indices.unlabeled):
         raise UserError(f"algorithm {recipe.algorithm.name} needs unlabeled examples, and the split leaves none.")
     labeled, unlabeled = torch.from_numpy(indices.labeled), torch.from_numpy(indices.unlabeled)
     known = torch.full_like(data.train.y, -1)  # no other label can reach training
     known[labeled] = data.train.y[labeled]
     examples = Examples(data.train.x.to(device), known.to(device))
-    batches = Batches(examples, labeled, unlabeled, view, recipe.train, algorithm.views, seed)
-    plan = make_plan(recipe.train, recipe.optimizer, recipe.average)
+    batches = Batches(examples, labeled, unlabeled, view, recipe.train, algorithm.needs.views, seed)
+    plan = make_plan(recipe.train, recipe.optimizer, recipe.rate, recipe.average, recipe.swa)
     program = Program(algorithm, plan, batches, seed, Rng(device), recipe.average.when == "before")
-    state = make_state(student, recipe.optimizer, recipe.average)
+    memory = torch.zeros(len(examples), len(data.classes), device=device) if algorithm.needs.memory else None
+    state = make_state(student, recipe.optimizer, recipe.average, recipe.swa, memory)
     return Job(recipe, seed, data, indices, view, program, state)
+
+
+def _algorithm(part: Part) -> Algorithm:
+    made = ALGORITHMS[part.name](**part.options)
+    if not isinstance(getattr(made, "needs", None), Needs) or not callable(getattr(made, "loss", None)):
+        raise UserError(f"algorithm {part.name} has no 'loss' or no 'needs': write it as docs/extend.md shows.")
+    algorithm: Algorithm = made
+    return algorithm
+
+
+def _check_needs(algorithm: Algorithm, recipe: Recipe, student: nn.Module) -> None:
+    """Refuse a recipe that cannot give the algorithm what it needs, before anything is trained."""
+    name, needs, average = recipe.algorithm.name, algorithm.needs, recipe.average
+    if average.decay is not None and average.batchnorm == "own" and not needs.teacher:
+        raise UserError(
+            f"algorithm {name} never runs its teacher, so the teacher has no batch-norm statistics "
+            "of its own: set average.batchnorm=averaged, or average.decay=none."
+        )
+    if recipe.train.layout != "apart" and not needs.labels_within:
+        raise UserError(
+            f"train.layout is {recipe.train.layout}: algorithm {name} takes its labels from a batch of their own, "
+            "so set train.layout=apart."
+        )
+    train = recipe.train
+    batch = train.unlabeled_batch + (train.labeled_batch if train.layout == "joined" else 0)
+    if needs.halves and batch % (2 * train.pair_groups):
+        raise UserError(
+            f"train.unlabeled_batch is {train.unlabeled_batch}: {name} pairs the halves of its batch of {batch}, "
+            f"so {2 * train.pair_groups} must divide that."
+        )
+    stages = len(student.stages) if isinstance(student, Staged) else 0
+    if needs.stages > stages:
+        raise UserError(
+            f"{algorithm} needs a network of at least {needs.stages} stages, and {recipe.network.name} has {stages}: "
+            "choose another network, or another depth where the algorithm has one."
+        )
 
 
 def evaluate(folder: str | Path, *, device: Device = "auto", data_dir: str | Path | None = None) -> dict[str, Any]:
@@ -294,7 +336,7 @@ def _whiten(recipe: Recipe, data: Dataset, folder: Folder | None) -> Whiten:
     inputs = recipe.inputs
     if folder is None or not folder.inputs.exists():
         return fit(data.train.x, scale=inputs.scale, zca=inputs.zca, epsilon=inputs.zca_epsilon)
-    whiten = Whiten(data.shape, zca=inputs.zca != "none")
+    whiten = Whiten(data.shape, scale=inputs.scale, zca=inputs.zca != "none")
     whiten.load_state_dict(folder.load_tensors(folder.inputs))
     return whiten
 

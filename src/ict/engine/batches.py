@@ -1,16 +1,13 @@
 """From a step to its batch: which rows, augmented how. Shapes never change, so a step can be captured."""
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from ict.contract import Batch
-from ict.data.augment import shift_and_flip
 from ict.data.dataset import Examples
-from ict.data.whiten import Whiten
+from ict.engine.view import View
 from ict.rng import Rng, Use, fold
-from ict.settings import Inputs, Train
+from ict.settings import Train
 
 LABELED, UNLABELED = 0, 1  # streams of rows
 
@@ -38,20 +35,6 @@ class Rows:
         return torch.cat([self.rows[torch.randperm(len(self.rows), generator=g)] for g in generators])
 
 
-@dataclass(frozen=True)
-class View:
-    """Stored examples to network inputs; with `rng`, randomly shifted and flipped in pixel space first."""
-
-    inputs: Inputs
-    whiten: Whiten
-
-    def __call__(self, x: Tensor, rng: Rng | None = None) -> Tensor:
-        if rng is not None and x.dim() == 4:
-            x = shift_and_flip(x, rng, pad=self.inputs.pad, reflect=self.inputs.reflect, flip=self.inputs.flip)
-        out: Tensor = self.whiten(x)
-        return out
-
-
 class Batches:
     """The batch of every step, from examples that stay on the device."""
 
@@ -67,23 +50,38 @@ class Batches:
     ) -> None:
         device = examples.x.device
         self.examples, self.view, self.views, self.seed = examples, view, views, seed
-        self.pair_groups = train.pair_groups
+        self.layout, self.pair_groups = train.layout, train.pair_groups
         self.repeated = train.labeled_order == "repeated"
         self.labeled = Rows(labeled, train.labeled_batch, seed, LABELED, device)
         self.unlabeled = Rows(unlabeled, train.unlabeled_batch, seed, UNLABELED, device)
 
-    def at(self, step: int, rng: Rng) -> Batch:
+    def at(self, step: int, rng: Rng, memory: Tensor | None = None) -> Batch:
+        """Batch number `step`; `memory` holds a row for every example, of which it gets those of its unlabeled ones."""
+        x, y = self.examples.x[:0], self.examples.y[:0]
+        if self.layout == "apart":
+            rows, labeled_rng = self._labeled(step, rng)
+            x, y = self.view(self.examples.x[rows], labeled_rng), self.examples.y[rows]
+        if not self.views:
+            return Batch(x, y, pair_groups=self.pair_groups)
+        rows = self.unlabeled_rows(step)
+        u_y = self.examples.y[rows]
+        if self.layout == "joined":  # whose label is used is decided by the stream an example came from
+            u_y = torch.where(torch.arange(len(rows), device=rows.device) < self.labeled.batch, u_y, -1)
+        u = self.view.copies(self.examples.x[rows], self.views, rng)
+        return Batch(x, y, u, u_y, None if memory is None else memory[rows], self.pair_groups)
+
+    def unlabeled_rows(self, step: int) -> Tensor:
+        """The examples of the unlabeled batch; where it is joined with the labeled one, those come first."""
+        rows = self.unlabeled.at(*divmod(step, self.unlabeled.per_epoch))
+        return torch.cat([self._labeled_rows(step), rows]) if self.layout == "joined" else rows
+
+    def _labeled_rows(self, step: int) -> Tensor:
+        return self.labeled.at(*divmod(step, self.labeled.per_epoch))
+
+    def _labeled(self, step: int, rng: Rng) -> tuple[Tensor, Rng]:
+        """Rows of the labeled batch, and what augments them."""
+        if not self.repeated:
+            return self._labeled_rows(step), rng
         epoch, index = divmod(step, self.unlabeled.per_epoch)
-        labeled_rng = rng
-        if self.repeated:
-            index_x = index % self.labeled.per_epoch
-            rows = self.labeled.at(epoch, index_x)
-            labeled_rng = Rng(rng.device, fold(self.seed, Use.REPEATED, epoch, index_x))
-        else:
-            rows = self.labeled.at(*divmod(step, self.labeled.per_epoch))
-        x = self.view(self.examples.x[rows], labeled_rng)
-        u: tuple[Tensor, ...] = ()
-        if self.views:
-            stored = self.examples.x[self.unlabeled.at(epoch, index)]
-            u = tuple(self.view(stored, rng) for _ in range(self.views))
-        return Batch(x, self.examples.y[rows], u, self.pair_groups)
+        index %= self.labeled.per_epoch
+        return self.labeled.at(epoch, index), Rng(rng.device, fold(self.seed, Use.REPEATED, epoch, index))

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from ict.data.dataset import Examples
-from ict.engine.batches import View
+from ict.engine.view import View
 from ict.rng import Rng
 
 

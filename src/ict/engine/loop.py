@@ -10,11 +10,11 @@ from types import FrameType
 from typing import Any
 
 from ict.data.dataset import Examples
-from ict.engine.batches import View
 from ict.engine.checkpoint import Saver
 from ict.engine.evaluate import error
 from ict.engine.state import Best, State
 from ict.engine.step import Program, update
+from ict.engine.view import View
 from ict.errors import Diverged
 from ict.rng import Rng, Use, fold
 from ict.settings import Eval

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ict.averages import Ema
-from ict.settings import Average, Optimizer
+from ict.averages import WeightAverage
+from ict.settings import Average, Optimizer, Swa
 
 
 @dataclass
@@ -22,9 +22,11 @@ class Best:
 @dataclass
 class State:
     student: nn.Module
-    ema: Ema | None
+    ema: WeightAverage | None  # the mean teacher
     optimizer: torch.optim.Optimizer
     first_bad: Tensor  # 0-d: the first step whose loss was not finite, -1 so far
+    swa: WeightAverage | None = None  # the plain mean of the student's weights
+    memory: Tensor | None = None  # the algorithm's row for every training example [N, C]
     step: int = 0  # updates done
     sums: dict[str, Tensor] = field(default_factory=dict)  # metrics since the last log line, on the device
     n_summed: int = 0
@@ -34,7 +36,7 @@ class State:
 
     @property
     def evaluated(self) -> nn.Module:
-        """The network a result speaks of: the teacher, or the student where there is none."""
+        """The network that validation looks at: the teacher, or the student where there is none."""
         return self.ema.module if self.ema else self.student
 
     def to_dict(self) -> dict[str, Any]:
@@ -43,6 +45,8 @@ class State:
             "student": self.student.state_dict(),
             "teacher": self.ema.module.state_dict() if self.ema else None,
             "optimizer": self.optimizer.state_dict(),
+            "swa": self.swa.module.state_dict() if self.swa else None,
+            "memory": self.memory,
             "first_bad": self.first_bad,
             "sums": self.sums,
             "n_summed": self.n_summed,
@@ -57,6 +61,10 @@ class State:
         if self.ema:
             self.ema.module.load_state_dict(saved["teacher"])
         self.optimizer.load_state_dict(saved["optimizer"])
+        if self.swa:
+            self.swa.module.load_state_dict(saved["swa"])
+        if self.memory is not None:
+            self.memory = saved["memory"].to(device)
         self.first_bad = saved["first_bad"].to(device)
         self.sums = {name: value.to(device) for name, value in saved["sums"].items()}
         self.step, self.n_summed, self.seconds = saved["step"], saved["n_summed"], saved["seconds"]
@@ -64,16 +72,20 @@ class State:
         self.resumed_from = [*saved["resumed_from"], saved["step"]]
 
 
-def make_state(student: nn.Module, optimizer: Optimizer, average: Average) -> State:
-    """The state before the first update; the teacher starts as a copy of the student."""
+def make_state(
+    student: nn.Module, optimizer: Optimizer, average: Average, swa: Swa, memory: Tensor | None = None
+) -> State:
+    """The state before the first update; the averages start as copies of the student."""
     device = next(student.parameters()).device
     student.train()
     ema = None
     if average.decay is not None:
         averaged = average.batchnorm == "averaged"
-        ema = Ema(student, average_buffers=averaged)
+        ema = WeightAverage(student, average_buffers=averaged)
         ema.module.train(not averaged)
-    return State(student, ema, make_optimizer(student, optimizer), torch.full((), -1, device=device))
+    mean = None if swa.start is None else WeightAverage(student)
+    first_bad = torch.full((), -1, device=device)
+    return State(student, ema, make_optimizer(student, optimizer), first_bad, mean, memory)
 
 
 def make_optimizer(student: nn.Module, settings: Optimizer) -> torch.optim.Optimizer:

@@ -7,28 +7,13 @@ can be replayed alone and a resumed run is the uninterrupted one, bit for bit.
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
 
-from ict.contract import Algorithm, Tap
+from ict.contract import Algorithm
 from ict.engine.batches import Batches
+from ict.engine.forward import Forward
 from ict.engine.plan import Plan
 from ict.engine.state import State
 from ict.rng import Rng, Use, default_generator, fold
-
-
-class Forward:
-    """A module as an algorithm sees it. The teacher's forwards carry no gradient, whoever the teacher is."""
-
-    def __init__(self, module: nn.Module, gradient: bool = True) -> None:
-        self.module, self.gradient = module, gradient
-
-    def __call__(self, x: Tensor, tap: Tap | None = None) -> Tensor:
-        with torch.set_grad_enabled(self.gradient and torch.is_grad_enabled()):
-            logits: Tensor = self.module(x) if tap is None else self.module(x, tap=tap)
-        return logits
-
-    def each(self, *parts: Tensor) -> tuple[Tensor, ...]:
-        return tuple(self(part) for part in parts)
 
 
 @dataclass(frozen=True)
@@ -49,7 +34,7 @@ def update(program: Program, state: State) -> None:
     default_generator(rng.device).manual_seed(fold(program.seed, Use.DROPOUT, step))
     rng.reseed(fold(program.seed, Use.DRAWS, step))
 
-    batch = program.batches.at(step, rng)
+    batch = program.batches.at(step, rng, state.memory)
     w = torch.full((), plan.w[step], device=rng.device)
     teacher = Forward(state.evaluated, gradient=False)
     loss = program.algorithm.loss(Forward(state.student), teacher, batch, w, rng)
@@ -60,9 +45,17 @@ def update(program: Program, state: State) -> None:
         state.ema.update(plan.decay[step])
     for group in state.optimizer.param_groups:
         group["lr"] = plan.lr[step]
+        if "betas" in group:
+            group["betas"] = (plan.momentum[step], group["betas"][1])
+        else:
+            group["momentum"] = plan.momentum[step]
     state.optimizer.step()
     if state.ema and not program.average_before:
         state.ema.update(plan.decay[step])
+    if state.swa and (kept := plan.swa[step]) is not None:
+        state.swa.update(kept)
+    if state.memory is not None and loss.memory is not None:
+        state.memory[program.batches.unlabeled_rows(step)] = loss.memory
 
     total = loss.total.detach()
     bad = (state.first_bad < 0) & ~total.isfinite()

@@ -1,0 +1,72 @@
+"""A module as an algorithm sees it: `contract.Network`."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.dropout import _DropoutNd
+
+from ict.contract import Tap
+
+
+class Forward:
+    """Runs a module. The teacher's forwards carry no gradient, whoever the teacher is."""
+
+    def __init__(self, module: nn.Module, gradient: bool = True) -> None:
+        self.module, self.gradient = module, gradient
+
+    def __call__(self, x: Tensor, tap: Tap | None = None) -> Tensor:
+        return self._run(self.module, x) if tap is None else self._run(self.module, x, tap=tap)
+
+    def each(self, *parts: Tensor) -> tuple[Tensor, ...]:
+        return tuple(self(part) for part in parts)
+
+    def features(self, *parts: Tensor) -> tuple[Tensor, ...]:
+        function: Any = self.module.features
+        return tuple(self._run(function, part) for part in parts)
+
+    def head(self, h: Tensor) -> Tensor:
+        function: Any = self.module.head
+        return self._run(function, h)
+
+    @contextmanager
+    def frozen_stats(self) -> Iterator[None]:
+        norms = [m for m in self.module.modules() if isinstance(m, _NormBase) and m.track_running_stats]
+        for norm in norms:
+            norm.track_running_stats = False  # in training mode: normalise by the batch, update nothing
+        try:
+            yield
+        finally:
+            for norm in norms:
+                norm.track_running_stats = True
+
+    @contextmanager
+    def same_masks(self) -> Iterator[None]:
+        layers = [m for m in self.module.modules() if isinstance(m, _DropoutNd)]
+        for layer in layers:
+            vars(layer)["forward"] = _OneMask(layer)  # hides the class's own `forward`
+        try:
+            yield
+        finally:
+            for layer in layers:
+                del vars(layer)["forward"]
+
+    def _run(self, function: Callable[..., Tensor], x: Tensor, **options: Any) -> Tensor:
+        with torch.set_grad_enabled(self.gradient and torch.is_grad_enabled()):
+            return function(x, **options)
+
+
+class _OneMask:
+    """A dropout layer that draws its mask at the first call and keeps it."""
+
+    def __init__(self, layer: _DropoutNd) -> None:
+        self.layer = layer
+        self.mask: Tensor | None = None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if self.mask is None:
+            self.mask = type(self.layer).forward(self.layer, torch.ones_like(x))
+        return x * self.mask
