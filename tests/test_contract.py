@@ -1,7 +1,7 @@
 """What every registered algorithm must obey, whoever wrote it. A new one is picked up by its registry entry."""
 
 import inspect
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError, fields, replace
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ict.algorithms import ALGORITHMS
 from ict.contract import Algorithm, Batch, Loss
 from ict.data.dataset import Examples
-from ict.engine.step import Forward
+from ict.engine.forward import Forward
 from ict.errors import UserError
 from ict.networks import NETWORKS
 from ict.recipe import Part, Recipe, from_dict
@@ -35,8 +35,13 @@ def batch_for(algorithm: Algorithm, n: int = 8) -> Batch:
     def inputs() -> Tensor:
         return torch.randn(n, 5, generator=draws, dtype=torch.float64)
 
-    y = torch.randint(3, (n,), generator=draws)
-    return Batch(inputs(), y, tuple(inputs() for _ in range(algorithm.views)))
+    y, u_y = (torch.randint(low, 3, (n,), generator=draws) for low in (0, -1))
+    memory = torch.rand(n, 3, generator=draws, dtype=torch.float64) if algorithm.needs.memory else None
+    return Batch(inputs(), y, tuple(inputs() for _ in range(algorithm.needs.views)), u_y, memory)
+
+
+def without_labeled_batch(batch: Batch) -> Batch:
+    return replace(batch, x=batch.x[:0], y=batch.y[:0])
 
 
 def make(name: str) -> Algorithm:
@@ -78,11 +83,49 @@ def test_gradient_is_affine_in_w_and_unlabeled_data_count(name: str) -> None:
     slope = [b - a for a, b in zip(at_0, at_1, strict=True)]
     for a, s, c in zip(at_0, slope, at_3, strict=True):
         torch.testing.assert_close(c, a + 3 * s, rtol=1e-9, atol=1e-12)
-    if make(name).views:
+    if make(name).needs.views:
         assert max(float(s.abs().max()) for s in slope) > 1e-6, "the unlabeled examples have no effect"
     else:
         assert all(float(s.abs().max()) == 0 for s in slope), "a supervised method must not depend on w"
     assert max(float(g.abs().max()) for g in at_0) > 1e-6, "the labeled examples have no effect"
+
+
+@every_algorithm
+def test_memory_is_written_back_by_those_who_ask_for_it(name: str) -> None:
+    loss = loss_of(name, *networks(), w=2.0)
+    if make(name).needs.memory:
+        assert loss.memory is not None and loss.memory.shape == (8, 3) and not loss.memory.requires_grad
+    else:
+        assert loss.memory is None
+
+
+@every_algorithm
+def test_labels_within_the_unlabeled_batch_are_enough_for_those_who_say_so(name: str) -> None:
+    algorithm = make(name)
+    if not algorithm.needs.labels_within:
+        return
+    student, teacher = networks()
+    batch = without_labeled_batch(batch_for(algorithm))
+    with_labels, without = (
+        algorithm.loss(
+            Forward(student),
+            Forward(teacher, gradient=False),
+            b,
+            torch.tensor(0.0, dtype=torch.float64),
+            Rng(torch.device("cpu"), 5),
+        ).total
+        for b in (batch, replace(batch, u_y=torch.full((8,), -1)))
+    )
+    assert with_labels > 0.01 and without == 0
+
+
+@every_algorithm
+def test_the_teacher_is_run_by_those_who_say_so(name: str) -> None:
+    student, teacher = networks()
+    runs: list[object] = []
+    teacher.register_forward_hook(lambda *_: runs.append(None))
+    loss_of(name, student, teacher, w=1.0)
+    assert bool(runs) == make(name).needs.teacher
 
 
 @every_algorithm
@@ -91,9 +134,13 @@ def test_meta_device_accepts_the_loss(name: str) -> None:
     algorithm = make(name)
     student, teacher = (n.to("meta") for n in networks())
     batch = batch_for(algorithm)
-    on_meta = Batch(batch.x.to("meta"), batch.y.to("meta"), tuple(u.to("meta") for u in batch.u))
+    on_meta = Batch(
+        *(batch.x.to("meta"), batch.y.to("meta"), tuple(u.to("meta") for u in batch.u)),
+        u_y=None if batch.u_y is None else batch.u_y.to("meta"),
+        memory=None if batch.memory is None else batch.memory.to("meta"),
+    )
     w = torch.zeros((), device="meta", dtype=torch.float64)
-    draws = ScriptedDraws([0.5] * 9, device="meta")
+    draws = ScriptedDraws([0.5] * 9, [[0]] * 9, device="meta")
     loss = algorithm.loss(Forward(student), Forward(teacher, gradient=False), on_meta, w, draws)
     assert loss.total.is_meta and loss.total.shape == ()
 

@@ -1,4 +1,4 @@
-"""Stored trajectories: the first losses of three tiny recipes, and ICT ahead of supervised training on digits.
+"""Stored trajectories: the first losses of a few tiny recipes, and ICT ahead of supervised training on digits.
 
 `python -m tests.test_golden` writes the file again. Bits differ between CPUs, so the comparison is to 1e-4.
 """
@@ -17,7 +17,7 @@ from ict.run import load_data, prepare, train, untouched_globals
 from tests.tiny import tiny
 
 STORED = Path(__file__).with_name("golden.json")
-NAMES = ("supervised", "mixup", "ict")
+NAMES = ("supervised", "mixup", "ict", "vat", "temporal-ensembling")
 CPU = torch.device("cpu")
 
 

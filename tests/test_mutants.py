@@ -18,6 +18,8 @@ ROOT = Path(__file__).parent.parent
 SOURCE = Path(ict.__file__).parent
 
 LOSSES, CONTRACT = "tests/test_algorithms.py", "tests/test_contract.py"
+VIEWS, ADVERSARIAL = "tests/test_consistency.py", "tests/test_adversarial.py"
+LAYOUTS = "tests/test_layouts.py"
 STEPS = "tests/test_from_scratch.py::test_fifty_steps_are_the_same_bits"
 RUN = "tests/test_run.py::test_"
 
@@ -32,8 +34,8 @@ class Mutant(NamedTuple):
 MUTANTS = {
     "no gradient to the student": Mutant(
         "algorithms/ict.py",
-        "z_x, z_m = student.each(x_m, u_m)",
-        "z_x, z_m = student(x_m), teacher(u_m)",
+        "z_x, z_m = student.each(x_m, mix(lam, u_j, u_k))",
+        "z_x, z_m = student(x_m), teacher(mix(lam, u_j, u_k))",
         CONTRACT,
     ),
     "labels are not rolled with their images": Mutant(
@@ -55,7 +57,7 @@ MUTANTS = {
         STEPS,
     ),
     "gradient through the teacher": Mutant(
-        "engine/step.py",
+        "engine/forward.py",
         "with torch.set_grad_enabled(self.gradient and torch.is_grad_enabled()):",
         "with torch.enable_grad():",
         CONTRACT,
@@ -92,7 +94,7 @@ MUTANTS = {
     ),
     "the average never moves": Mutant(
         "averages.py",
-        "torch._foreach_lerp_(averages, values, 1 - decay)",
+        "torch._foreach_lerp_(averages, values, 1 - kept)",
         "pass",
         "tests/test_limits.py",
     ),
@@ -139,10 +141,100 @@ MUTANTS = {
         RUN + "the_test_set_is_read_only_after_the_last_update",
     ),
     "padding after standardisation": Mutant(
-        "engine/batches.py",
-        "out: Tensor = self.whiten(x)",
-        "out: Tensor = self.whiten(x).where(x > 0, 0.0)",
+        "engine/view.py",
+        "x = self.whiten(self._moved(x, rng, flip))",
+        "x = self._moved(self.whiten(x), rng, flip)",
         STEPS,
+    ),
+    "manifold mixup mixes at every depth": Mutant(
+        "algorithms/hidden.py",
+        "torch.where(drawn == stage, lam, 1.0)",
+        "lam",
+        LOSSES,
+    ),
+    "no gradient through the Pi-model's second view": Mutant(
+        "algorithms/pi.py",
+        "Target(probabilities(z[1]))",
+        "Target(probabilities(z[1]).detach())",
+        VIEWS,
+    ),
+    "the mean teacher sees the student's view": Mutant(
+        "algorithms/mean_teacher.py",
+        "teacher(batch.u[1])",
+        "teacher(batch.u[0])",
+        VIEWS,
+    ),
+    "the ensemble is not corrected for its start": Mutant(
+        "algorithms/temporal_ensembling.py",
+        "torch.where(total > 0, total, 1.0)",
+        "torch.where(total > 0, 1.0, 1.0)",
+        VIEWS,
+    ),
+    "the memory is never written": Mutant(
+        "engine/step.py",
+        "state.memory[program.batches.unlabeled_rows(step)] = loss.memory",
+        "pass",
+        VIEWS + "::test_temporal_ensembling_is_the_explicit_epoch_formula",
+    ),
+    "the memory is not restored": Mutant(
+        "engine/state.py",
+        'self.memory = saved["memory"].to(device)',
+        "pass",
+        "tests/test_resume.py::test_resume_keeps_what_the_algorithm_remembers",
+    ),
+    "neighbors are pushed apart": Mutant(
+        "algorithms/sntg.py",
+        "torch.where(y_a == y_b,",
+        "torch.where(y_a != y_b,",
+        VIEWS,
+    ),
+    "labels of the pool are used in a joined batch": Mutant(
+        "engine/batches.py",
+        'if self.layout == "joined":  # whose',
+        "if False:  # whose",
+        LAYOUTS,
+    ),
+    "a gradient through VAT's clean predictions": Mutant(
+        "algorithms/vat.py",
+        "l_us = self._divergence(z.detach(), z_r)",
+        "l_us = self._divergence(z, z_r)",
+        ADVERSARIAL,
+    ),
+    "VAT's forwards drop different units": Mutant(
+        "algorithms/vat.py",
+        "with student.frozen_stats(), student.same_masks():",
+        "with student.frozen_stats():",
+        ADVERSARIAL,
+    ),
+    "VAT's forwards move the statistics": Mutant(
+        "algorithms/vat.py",
+        "with student.frozen_stats(), student.same_masks():",
+        "with student.same_masks():",
+        ADVERSARIAL,
+    ),
+    "VAT looks for its direction where float32 sees none": Mutant(
+        "algorithms/vat.py",
+        "xi: float = 0.1",
+        "xi: float = 1e-6",
+        ADVERSARIAL + "::test_the_default_xi_finds_the_direction_in_float32",
+    ),
+    "VAdD drops the units that help": Mutant(
+        "algorithms/vadd.py",
+        "gain = -(h * gradient).detach()",
+        "gain = (h * gradient).detach()",
+        ADVERSARIAL,
+    ),
+    "the plain mean is a moving average": Mutant(
+        "engine/plan.py",
+        "(done - first) // gap / ((done - first) // gap + 1)",
+        "0.5",
+        "tests/test_swa.py::test_the_mean_is_that_of_the_stored_weights[supervised]",
+    ),
+    "the mean keeps the statistics of the first weights": Mutant(
+        "engine/finish.py",
+        "update_bn(inputs, network)",
+        "_ = update_bn, inputs",
+        "tests/test_swa.py",
     ),
 }
 

@@ -8,13 +8,15 @@ paper leaves open ("any loss"); the defaults are the paper's text. See docs/devi
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from ict.contract import Batch, Draws, Loss, Network
-from ict.fields import check_fields, positive
+from ict.algorithms.hidden import mix_at_random_depth
+from ict.contract import Batch, Draws, Loss, Needs, Network
+from ict.errors import UserError
+from ict.fields import at_least_zero, check_fields, positive
 from ict.ops import cross_entropy, kl, mix, mse, one_hot, probabilities
 
 
@@ -27,21 +29,23 @@ class ICT:
     pairs: Literal["within", "halves"] = "within"  # u_k: u_j's neighbour in the batch, or the batch's other half
     consistency: Literal["mse", "ce", "kl"] = "mse"
     temperature: float = 1.0  # below 1 sharpens the teacher's predictions
+    depth: int = 0  # mix at a random stage up to this one, the paper's "future work"; 0: the inputs alone
     logging_forwards: bool = False  # the program's forwards outside the loss, which move BN's running statistics
-
-    views: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         check_fields(self)
         positive(alpha=self.alpha, alpha_labeled=self._alpha_labeled, temperature=self.temperature)
+        at_least_zero(depth=self.depth)
+        if self.depth and self.pairs == "halves":
+            raise UserError(f"depth is {self.depth}: hidden states are mixed within a batch, so set pairs=within.")
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(teacher=True, stages=self.depth + 1 if self.depth else 0, halves=self.pairs == "halves")
 
     def loss(self, student: Network, teacher: Network, batch: Batch, w: Tensor, rng: Draws) -> Loss:
         x, (u,) = batch.x, batch.u
-        x_m = x
-        if self.mix_labeled:
-            lam_s = rng.beta(self._alpha_labeled)
-            x_m = mix(lam_s, x, batch.partner(x))
-
+        lam_s = rng.beta(self._alpha_labeled) if self.mix_labeled else None
         if self.pairs == "within":
             u_j, u_k, z_j = u, batch.partner(u), teacher(u)
             z_k = batch.partner(z_j)
@@ -49,17 +53,21 @@ class ICT:
             u_j, u_k = batch.halves(u)
             z_j, z_k = teacher.each(u_j, u_k)
         lam = rng.beta(self.alpha)
-        u_m = mix(lam, u_j, u_k)
         y_m = self._fake_labels(lam, z_j, z_k)
 
         if self.logging_forwards:
             with torch.no_grad():
                 teacher(x)
                 student.each(x, u)
-        z_x, z_m = student.each(x_m, u_m)
+        if self.depth:
+            z_x = student(x, None if lam_s is None else mix_at_random_depth(lam_s, self.depth, batch, rng))
+            z_m = student(u, mix_at_random_depth(lam, self.depth, batch, rng))
+        else:
+            x_m = x if lam_s is None else mix(lam_s, x, batch.partner(x))
+            z_x, z_m = student.each(x_m, mix(lam, u_j, u_k))
 
         y = one_hot(batch.y, like=z_x)
-        if self.mix_labeled:
+        if lam_s is not None:
             y = mix(lam_s, y, batch.partner(y))
         l_s = cross_entropy(z_x, y)
         l_us = self._consistency(z_m, y_m)

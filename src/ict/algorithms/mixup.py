@@ -1,6 +1,8 @@
 """Supervised mixup (Zhang et al., 2018), the second row of the paper's tables.
 
-L = CE(f(Mix(x, x')), Mix(y, y')),  lambda ~ Beta(alpha, alpha), one a batch
+    L = CE(f(Mix(x, x')), Mix(y, y')),  lambda ~ Beta(alpha, alpha), one a batch
+
+x' is x's neighbor in the shuffled batch. The unlabeled examples are not used.
 """
 
 from dataclasses import dataclass
@@ -8,7 +10,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from ict.contract import Batch, Draws, Loss, Network
+from ict.contract import Batch, Draws, Loss, Needs, Network
 from ict.fields import check_fields, positive
 from ict.ops import cross_entropy, mix, one_hot
 
@@ -17,7 +19,7 @@ from ict.ops import cross_entropy, mix, one_hot
 class Mixup:
     alpha: float = 1.0
 
-    views: ClassVar[int] = 0
+    needs: ClassVar[Needs] = Needs(views=0)
 
     def __post_init__(self) -> None:
         check_fields(self)

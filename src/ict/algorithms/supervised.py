@@ -1,6 +1,8 @@
 """Plain supervised training, the baseline of every table.
 
-L = CE(f(x), y)
+    L = CE(f(x), y)
+
+The unlabeled examples are not used.
 """
 
 from dataclasses import dataclass
@@ -8,13 +10,13 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from ict.contract import Batch, Draws, Loss, Network
+from ict.contract import Batch, Draws, Loss, Needs, Network
 from ict.ops import cross_entropy, one_hot
 
 
 @dataclass(frozen=True, kw_only=True)
 class Supervised:
-    views: ClassVar[int] = 0
+    needs: ClassVar[Needs] = Needs(views=0)
 
     def loss(self, student: Network, teacher: Network, batch: Batch, w: Tensor, rng: Draws) -> Loss:  # noqa: ARG002
         z = student(batch.x)

@@ -1,0 +1,26 @@
+"""The Pi-model (Laine & Aila, 2017): two views of an example, under noise and dropout, must agree.
+
+    L = CE(f(x), y) + w * mse(f(u_1), f(u_2))
+
+The gradient flows through both sides; the cross-entropy is on the first view.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from ict.algorithms.consistency import Consistency, Target
+from ict.contract import Batch, Needs, Network
+from ict.ops import probabilities
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pi(Consistency):
+    needs: ClassVar[Needs] = Needs(views=2, labels_within=True)
+
+    def seen(self, batch: Batch) -> tuple[Tensor, ...]:
+        return batch.u
+
+    def target(self, z: tuple[Tensor, ...], teacher: Network, batch: Batch) -> Target:  # noqa: ARG002
+        return Target(probabilities(z[1]))
