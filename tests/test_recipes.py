@@ -13,10 +13,46 @@ from ict.engine.step import update
 from ict.errors import UserError
 from ict.recipe import Part, Recipe, change, from_dict
 from ict.recipes import RECIPES, find
+from ict.recipes.reported import TABLES
 from ict.run import default_folder, prepare
 from ict.settings import Train
 
 CPU = torch.device("cpu")
+METHODS = [
+    "supervised", "mixup", "manifold-mixup", "pi", "temporal-ensembling", "mean-teacher", "vat", "vat-ent", "vadd-kl",
+    "vadd-qe", "sntg-pi", "sntg-te", "sntg-mt", "mt-fast-swa", "ict", "ict-no-teacher", "ict-plain-supervised",
+]  # fmt: skip
+CELLS = ["cifar10-1000", "cifar10-2000", "cifar10-4000", "svhn-250", "svhn-500", "svhn-1000"]
+WRN_METHODS = ["supervised", "pi", "mean-teacher", "vat", "vat-ent", "ict"]
+WRN_CELLS = ["cifar10-4000-wrn", "svhn-1000-wrn"]
+
+# A second copy of every number that the paper prints, made from its text and not from the code.
+PRINTED = """
+method                cifar10-1000  cifar10-2000  cifar10-4000  svhn-250    svhn-500    svhn-1000
+supervised            39.95±0.75    31.16±0.66    21.75±0.46    40.62±0.95  22.93±0.67  15.54±0.61
+mixup                 36.48±0.15    26.24±0.46    19.67±0.16    33.73±1.79  21.08±0.61  13.70±0.47
+manifold-mixup        34.58±0.37    25.12±0.52    18.59±0.18    31.75±1.39  20.57±0.63  13.07±0.53
+pi                    31.65±1.20    17.57±0.44    12.36±0.31    9.93±1.15   6.65±0.53   4.82±0.17
+temporal-ensembling   23.31±1.01    15.64±0.39    12.16±0.24    12.62±2.91  5.12±0.13   4.42±0.16
+mean-teacher          21.55±1.48    15.73±0.31    12.31±0.28    4.35±0.50   4.18±0.27   3.95±0.19
+vat                   -             -             11.36         -           -           5.42
+vat-ent               -             -             10.55         -           -           3.86
+vadd-qe               -             -             11.32±0.11    -           -           -
+vadd-kl               -             -             -             -           -           4.16±0.08
+sntg-te               18.41±0.52    13.64±0.32    10.93±0.14    -           -           -
+sntg-mt               -             -             -             4.29±0.23   3.99±0.24   3.86±0.27
+mt-fast-swa           15.58         11.02         9.05          -           -           -
+ict                   15.48±0.78    9.26±0.09     7.29±0.02     4.78±0.68   4.23±0.15   3.89±0.04
+ict-no-teacher        19.56±0.56    14.35±0.15    11.19±0.14    -           -           -
+ict-plain-supervised  14.86±0.39    9.02±0.12     8.23±0.22     -           -           -
+
+method                cifar10-4000-wrn  svhn-1000-wrn
+supervised            20.26±0.38        12.83±0.47
+mean-teacher          15.87±0.28        5.65±0.47
+vat                   13.86±0.27        5.63±0.20
+vat-ent               13.13±0.39        5.35±0.19
+ict                   7.66±0.17         3.53±0.07
+"""
 
 
 def made_up(recipe: Recipe) -> Dataset:
@@ -62,6 +98,133 @@ def test_the_papers_cells_carry_the_papers_settings_and_numbers() -> None:
     assert RECIPES["cifar10-4000/ict-plain-supervised"].algorithm.options["mix_labeled"] is False
 
 
+def test_every_printed_number_is_a_recipes_and_no_other() -> None:
+    printed: dict[str, str] = {}
+    for block in PRINTED.strip().split("\n\n"):
+        (_, *cells), *rows = (line.split() for line in block.splitlines())
+        for method, *numbers in rows:
+            printed |= {f"{c}/{method}": n for c, n in zip(cells, numbers, strict=True) if n != "-"}
+    reported = {name: recipe.reported for name, recipe in RECIPES.items() if recipe.reported}
+    told = {n: f"{r.mean:.2f}" + ("" if r.std is None else f"±{r.std:.2f}") for n, r in reported.items()}
+    assert told == printed
+
+
+def test_every_method_has_a_recipe_in_every_cell() -> None:
+    cells = [f"{cell}/{method}" for cell in CELLS for method in METHODS]
+    cells += [f"{cell}/{method}" for cell in WRN_CELLS for method in WRN_METHODS]
+    assert sorted(cells) == sorted(name for name in RECIPES if name.startswith(("cifar10", "svhn")))
+    for name in cells:
+        recipe = RECIPES[name]
+        dataset, labels = name.split("/")[0].split("-")[:2]
+        assert recipe.dataset.name == dataset and recipe.split.labeled == int(labels), name
+        assert recipe.network.name == ("wrn-28-2" if "-wrn" in name else "cnn13"), name
+        assert recipe.split.valid == {"cifar10": 5000, "svhn": 1000}[dataset], name
+        assert recipe.note.endswith(".") and "\n" not in recipe.note, name
+
+
+def test_a_tables_cells_are_recipes_whose_numbers_the_paper_prints() -> None:
+    assert list(TABLES) == ["cifar10", "svhn", "wrn", "ablations"]
+    shown = {name for table in TABLES.values() for row in table.rows for name in row.cells if name}
+    assert {name for name, recipe in RECIPES.items() if recipe.reported} <= shown <= set(RECIPES)
+    for table in TABLES.values():
+        assert all(len(row.cells) == len(table.columns) for row in table.rows)
+    titles = {row.cells[-1]: row.title for row in TABLES["svhn"].rows}
+    assert titles["svhn-1000/vadd-kl"] == "VAdD" and titles["svhn-1000/sntg-mt"] == "SNTG"
+
+
+# what the sources' programs say, as they count it: updates and epochs
+SOURCES: dict[str, dict[str, object]] = {
+    "cifar10-4000/pi": {
+        "train.layout": "within", "train.unlabeled_batch": 100, "train.weight": 8.0, "train.steps": 150_000,
+        "train.rampup": 80 / 300, "rate.shape": "gaussian", "rate.rampup": 80 / 300, "rate.rampdown": 50 / 300,
+        "optimizer.name": "adam", "optimizer.lr": 0.003, "optimizer.final_momentum": 0.5, "optimizer.weight_decay": 0.0,
+        "average.decay": None, "inputs.zca": "ridge", "inputs.zca_epsilon": 1e-5, "inputs.scale": "none",
+        "inputs.augment": "inputs", "inputs.reflect": True, "inputs.flip": True, "inputs.shared_flip": True,
+        "inputs.noise": 0.15, "network.norm": "mean-only", "network.norm_momentum": 0.001, "network.dropout": 0.5,
+        "network.weight_norm": True, "algorithm.consistency_on": "all", "split.unlabeled": "rest",
+    },
+    "cifar10-1000/pi": {"train.weight": 2.0},
+    "svhn-500/pi": {
+        "train.weight": 100 * 500 / 73_257, "train.steps": 219_600, "inputs.scale": "image", "inputs.zca": "none",
+        "inputs.flip": False, "inputs.pad": 2, "optimizer.lr": 0.003,
+    },
+    "cifar10-2000/temporal-ensembling": {"train.weight": 1.2, "optimizer.lr": 0.003, "algorithm.momentum": 0.6},
+    "svhn-250/temporal-ensembling": {"train.weight": 30 * 250 / 73_257, "optimizer.lr": 0.001},
+    "cifar10-2000/mean-teacher": {
+        "train.layout": "within", "train.weight": 4.0, "train.steps": 150_000, "train.rampup": 40 / 150,
+        "rate.rampdown": 25 / 150, "inputs.scale": "gcn", "inputs.zca_epsilon": 0.1, "inputs.shared_flip": False,
+        "average.decay": 0.999, "average.warmup": False, "average.when": "before", "average.batchnorm": "own",
+        "algorithm.consistency_on": "all",
+    },
+    "svhn-250/mean-teacher": {
+        "train.layout": "joined", "train.labeled_batch": 1, "train.unlabeled_batch": 99, "train.weight": 1.0,
+        "train.steps": 180_000, "rate.rampup": 40 / 180, "algorithm.consistency_on": "unlabeled",
+    },
+    "cifar10-4000/vat": {
+        "train.layout": "apart", "train.labeled_batch": 32, "train.unlabeled_batch": 128, "train.weight": 1.0,
+        "train.rampup": 0.0, "train.steps": 200_000, "rate.shape": "linear", "rate.rampdown": 40 / 500,
+        "optimizer.lr": 1e-3, "algorithm.epsilon": 8.0, "algorithm.entropy": 0.0, "inputs.scale": "centered",
+        "inputs.zca": "authors", "inputs.augment": "inputs", "inputs.reflect": False, "inputs.noise": 0.0,
+        "network.weight_norm": False, "network.norm": "batch", "network.norm_momentum": 0.01,
+        "network.top_norm": False,
+    },
+    "svhn-1000/vat-ent": {
+        "train.steps": 48_000, "rate.rampdown": 40 / 120, "algorithm.epsilon": 3.5, "algorithm.entropy": 1.0,
+        "algorithm.direction": "clean-perturbed", "inputs.zca": "none", "network.top_norm": True,
+    },
+    "cifar10-4000/vadd-qe": {
+        "train.weight": 25.0, "train.steps": 120_000, "algorithm.distance": "mse", "algorithm.flips": 0.05,
+        "algorithm.entropy": 1.0, "network.norm": "mean-only", "network.weight_norm": False, "inputs.noise": 0.15,
+    },
+    "svhn-1000/vadd-kl": {
+        "train.weight": 1.0, "algorithm.distance": "kl", "network.norm": "batch", "network.top_norm": True,
+        "inputs.noise": 0.0, "inputs.flip": False, "rate.rampdown": 50 / 300,
+    },
+    "cifar10-4000/sntg-te": {
+        "algorithm.base": "temporal-ensembling", "algorithm.strength": 0.4, "train.weight": 2.4,
+        "average.decay": 0.999, "average.batchnorm": "averaged",
+    },
+    "svhn-500/sntg-mt": {
+        "algorithm.base": "mean-teacher", "algorithm.consistency_on": "unlabeled", "train.labeled_batch": 1,
+        "average.batchnorm": "own",
+    },
+    "cifar10-4000/mt-fast-swa": {
+        "train.steps": 1200 * 820, "train.layout": "joined", "train.labeled_batch": 50, "train.unlabeled_batch": 50,
+        "train.weight": 100.0, "train.rampup": 5 / 1200, "split.unlabeled": "disjoint", "rate.shape": "cyclic",
+        "rate.stretch": 0.175, "rate.cycle_from": 0.15, "rate.cycle": 0.025, "swa.start": 0.125, "swa.every": 0.0025,
+        "average.decay": 0.97, "average.warmup": True, "optimizer.name": "sgd", "optimizer.weight_decay": 1e-4,
+        "inputs.pad": 4, "inputs.reflect": True, "inputs.zca": "none", "algorithm.consistency_on": "all",
+    },
+    "svhn-250/mt-fast-swa": {"train.steps": 1200 * 1440, "inputs.flip": False},
+    "cifar10-1000/manifold-mixup": {"algorithm.alpha": 0.2, "algorithm.depth": 3, "train.steps": 180_000},
+    "cifar10-4000-wrn/supervised": {
+        "train.layout": "apart", "train.labeled_batch": 100, "train.steps": 500_000, "optimizer.lr": 3e-3,
+        "rate.shape": "step", "rate.rampdown": 0.2, "rate.drop": 0.2, "optimizer.final_momentum": None,
+        "inputs.scale": "gcn", "inputs.zca": "ridge", "inputs.noise": 0.15, "network.variant": "oliver",
+    },
+    "svhn-1000-wrn/pi": {
+        "optimizer.lr": 3e-4, "train.weight": 20.0, "train.rampup": 0.4, "train.layout": "joined",
+        "algorithm.consistency_on": "unlabeled", "inputs.scale": "half", "inputs.noise": 0.0, "inputs.reflect": True,
+    },
+    "cifar10-4000-wrn/mean-teacher": {"optimizer.lr": 4e-4, "train.weight": 8.0, "average.decay": 0.95},
+    "cifar10-4000-wrn/vat": {
+        "optimizer.lr": 3e-3, "train.weight": 0.3, "algorithm.epsilon": 6.0, "algorithm.direction": "perturbed-clean",
+        "train.labeled_batch": 50, "train.unlabeled_batch": 50,
+    },
+    "svhn-1000-wrn/vat-ent": {
+        "algorithm.epsilon": 1.0, "algorithm.entropy": 0.1, "algorithm.entropy_of": "perturbed",
+    },
+    "cifar10-4000-wrn/ict": {"network.variant": "authors"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(SOURCES))
+def test_a_baseline_runs_as_its_source_did(name: str) -> None:
+    settings = RECIPES[name].resolved().to_dict()
+    found = {key: settings[key.split(".")[0]][key.split(".")[1]] for key in SOURCES[name]}
+    assert found == pytest.approx(SOURCES[name])
+
+
 @pytest.mark.parametrize("name", list(RECIPES))
 def test_json_round_trip_and_hash(name: str) -> None:
     recipe = RECIPES[name].resolved()
@@ -75,7 +238,7 @@ def test_the_hash_sees_every_change_and_ignores_the_name() -> None:
     for setting in ("algorithm.alpha=0.5", "network.width=8", "train.steps=7", "split.valid=0", "inputs.pad=2"):
         hashes.add(change(recipe, [setting]).hash)
     assert len(hashes) == 6
-    assert replace(recipe, name="other").hash == recipe.hash
+    assert replace(recipe, name="other", note="a remark").hash == recipe.hash
     folder = default_folder(recipe, 3)
     assert folder == Path("runs") / "digits-100-ict" / recipe.hash / "seed3"
 

@@ -13,7 +13,7 @@ from ict.errors import UserError, unknown
 from ict.fields import Option, check, options, parse
 from ict.networks import NETWORKS
 from ict.registry import Registry
-from ict.settings import Average, Eval, Inputs, Optimizer, Split, Train
+from ict.settings import Average, Eval, Inputs, Optimizer, Rate, Split, Swa, Train
 
 OWN = "own"  # the name of a dataset or network that the caller hands in
 
@@ -39,7 +39,9 @@ _SECTIONS = {
     "split": Split,
     "inputs": Inputs,
     "optimizer": Optimizer,
+    "rate": Rate,
     "average": Average,
+    "swa": Swa,
     "train": Train,
     "eval": Eval,
 }
@@ -53,11 +55,14 @@ class Recipe:
     split: Split = field(default_factory=Split)
     inputs: Inputs = field(default_factory=Inputs)
     optimizer: Optimizer = field(default_factory=Optimizer)
+    rate: Rate = field(default_factory=Rate)
     average: Average = field(default_factory=Average)
+    swa: Swa = field(default_factory=Swa)
     train: Train = field(default_factory=Train)
     eval: Eval = field(default_factory=Eval)
-    name: str = ""  # as `ict list` shows it; neither this nor `reported` changes what a run does
+    name: str = ""  # as `ict list` shows it; neither this nor what follows changes what a run does
     reported: Reported | None = None
+    note: str = ""  # where the settings come from, and where they differ from their source
 
     def resolved(self) -> "Recipe":
         """The same with every option of its parts filled in and checked."""

@@ -1,0 +1,54 @@
+"""The recipes by name: the paper's table cells, the two-moons figure and digits. Nothing here imports torch.
+
+A name is <dataset>-<labels>/<method>, with -wrn after the labels for the paper's third table.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ict.errors import UserError, unknown
+from ict.files import read_json
+from ict.recipe import Recipe, from_dict
+from ict.recipes.digits import digits_recipes
+from ict.recipes.moons import moons_recipes
+from ict.recipes.paper import paper_recipes
+
+RECIPES: dict[str, Recipe] = {
+    name: replace(recipe, name=name)
+    for group in (moons_recipes(), digits_recipes(), paper_recipes())
+    for name, recipe in group
+}
+
+
+def find(name: str) -> Recipe:
+    """A recipe by its name, or from a JSON file, which may name another recipe as its `base` and change parts of it."""
+    if name.endswith(".json"):
+        return _read(Path(name))
+    if name not in RECIPES:
+        raise unknown("recipe", name, RECIPES)
+    return RECIPES[name]
+
+
+def _read(path: Path) -> Recipe:
+    if not path.exists():
+        raise UserError(f"no recipe file {path}: name an existing one, or a recipe that 'ict list' shows.")
+    content = read_json(path)
+    try:
+        if isinstance(base := content.pop("base", None), str):
+            content = _merged(find(base).resolved().to_dict(), content)
+        return from_dict(content, path.stem)
+    except UserError as problem:
+        raise UserError(f"{path}: {problem}") from None
+
+
+def _merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for section, values in changes.items():
+        old = base.get(section, {})
+        if not isinstance(values, dict):
+            raise UserError(f"{section} must be an object, such as {{'steps': 1000}}.")
+        # another part brings its own options
+        keeps = values.get("name", old.get("name")) == old.get("name") or section == "optimizer"
+        merged[section] = {**old, **values} if keeps else values
+    return merged

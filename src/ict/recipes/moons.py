@@ -1,0 +1,30 @@
+"""The recipes of the paper's two-moons figure."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ict.recipe import Part, Recipe
+from ict.settings import Average, Eval, Inputs, Optimizer, Rate, Train
+
+
+def moons_recipes() -> Iterator[tuple[str, Recipe]]:
+    """The paper's figure; docs/moons.md tells how these settings were found."""
+    supervised = Recipe(
+        dataset=Part("moons"),
+        network=Part("mlp"),
+        algorithm=Part("supervised"),
+        inputs=Inputs(scale="none"),
+        optimizer=Optimizer(name="adam", lr=0.003),
+        rate=Rate(shape="constant"),
+        average=Average(decay=None),
+        train=Train(steps=1000, labeled_batch=6, unlabeled_batch=100, weight=5.0, rampup=0.5),
+        eval=Eval(every=100),
+    )
+    yield "moons/supervised", supervised
+    ict = replace(supervised, average=Average(decay=0.9))
+    yield (
+        "moons/ict",
+        replace(ict, algorithm=Part("ict", {"alpha": 0.05}), train=replace(ict.train, unlabeled_batch=200, weight=0.5)),
+    )
+    sharpened = {"alpha": 0.03, "alpha_labeled": 1.0, "temperature": 0.3}
+    yield "moons/ict-sharpened", replace(ict, algorithm=Part("ict", sharpened))

@@ -1,0 +1,219 @@
+"""The paper's tables beside our runs: which runs count, what is computed of them, and how it is printed."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import pytest
+
+from ict.errors import UserError
+from ict.recipe import change
+from ict.recipes import RECIPES
+from ict.table import table
+from tests.test_cli import ict, imported_by
+
+ICT, SNTG = "cifar10-4000/ict", "cifar10-4000/sntg-te"
+ERRORS = {0: 0.0731, 1: 0.0727, 5: 0.0802}  # by seed
+
+
+def result(recipe: str = ICT, seed: int = 0, test_error: float | None = 0.0731, **changes: Any) -> dict[str, Any]:
+    """A run's result with what counts, and something that does not."""
+    made = {
+        "recipe": recipe,
+        "recipe_id": RECIPES[recipe].resolved().hash,
+        "seed": seed,
+        "test_error": test_error,
+        "test_error_best": 0.5,
+        "partial": False,
+        "finished": "2026-01-02T00:00:00+00:00",
+    }
+    return made | changes
+
+
+def write(path: Path, content: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Three seeds of ICT and one of SNTG at 4000 labels, in folders as runs leave them and under names of their own."""
+    for seed, error in ERRORS.items():
+        write(tmp_path / f"ict/abc/seed{seed}/result.json", result(seed=seed, test_error=error))
+    write(tmp_path / "sntg.json", result(SNTG, 2, 0.1))
+    return tmp_path
+
+
+def cell(folder: Path, method: str = "ICT", column: int = 2, name: str = "cifar10") -> dict[str, Any]:
+    (row,) = (row for row in json.loads(table(name, "json", folder)) if row["method"] == method)
+    found: dict[str, Any] = row["cells"][column]
+    return found
+
+
+def test_ours_is_mean_and_sample_deviation_over_seeds_in_percent(folder: Path) -> None:
+    percents = [100 * error for error in ERRORS.values()]
+    assert cell(folder) == {
+        "column": "4000 labels",
+        "recipe": ICT,
+        "reported": {"mean": 7.29, "std": 0.02},
+        "ours": {
+            "mean": pytest.approx(mean(percents), abs=1e-4),
+            "std": pytest.approx(stdev(percents), abs=1e-4),
+            "seeds": [0, 1, 5],
+        },
+    }
+    assert cell(folder, "SNTG")["ours"] == {"mean": 10.0, "std": None, "seeds": [2]}
+    assert cell(folder, "ICT", 0)["ours"] is None and cell(folder, "VAT", 0)["reported"] is None
+    assert cell(folder, "VAT", 2)["reported"] == {"mean": 11.36, "std": None}
+    assert cell(folder, "ICT", 2, "ablations") == cell(folder)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"recipe_id": "123456"},
+        {"partial": True},
+        {"test_error": None},
+        {"recipe": "cifar10-2000/ict"},
+        {"recipe": "mine"},
+    ],
+    ids=str,
+)
+def test_other_settings_partial_tests_and_other_recipes_do_not_count(other: dict[str, Any], folder: Path) -> None:
+    before = cell(folder)
+    write(folder / "other.json", result(seed=9, test_error=0.5) | other)
+    assert cell(folder) == before
+
+
+def test_a_run_with_a_changed_setting_has_another_id(folder: Path) -> None:
+    before = cell(folder)
+    changed = change(RECIPES[ICT], ["train.steps=100"])
+    write(folder / "short.json", result(seed=9, test_error=0.5, recipe_id=changed.hash))
+    assert cell(folder) == before
+    same = change(RECIPES[ICT], ["train.steps=180000"])
+    write(folder / "same.json", result(seed=9, test_error=0.5, recipe_id=same.hash))
+    assert cell(folder)["ours"]["seeds"] == [0, 1, 5, 9]
+
+
+@pytest.mark.parametrize("name", ["a.json", "zz/z.json"])
+def test_the_last_run_of_a_seed_counts_whatever_its_file_is_called(name: str, folder: Path) -> None:
+    write(folder / name, result(SNTG, 2, 0.3, finished="2026-01-03T00:00:00+00:00"))
+    assert cell(folder, "SNTG")["ours"]["mean"] == 30.0
+    write(folder / name, result(SNTG, 2, 0.3, finished="2026-01-01T00:00:00+00:00"))
+    assert cell(folder, "SNTG")["ours"]["mean"] == 10.0
+
+
+def test_other_json_files_are_no_results(folder: Path) -> None:
+    before = cell(folder)
+    others: list[Any] = [{"rows": []}, [], [result()], 3, None, {"recipe": ICT, "seed": 3}]
+    for i, content in enumerate(others):
+        write(folder / f"other{i}.json", content)
+    (folder / "metrics.jsonl").write_text("{}\n{}")
+    assert cell(folder) == before
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b""], ids=str)
+def test_a_file_that_is_not_json_is_named(content: bytes, folder: Path) -> None:
+    (folder / "broken.json").write_bytes(content)
+    with pytest.raises(UserError, match=r"broken\.json"):
+        table("cifar10", "text", folder)
+
+
+def test_only_the_default_folder_may_be_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert all(c["ours"] is None for row in json.loads(table("wrn", "json")) for c in row["cells"])
+    with pytest.raises(UserError, match="nowhere"):
+        table("wrn", "json", Path("nowhere"))
+    write(tmp_path / "results/run.json", result("svhn-1000-wrn/ict", 4, 0.04))
+    (*_, row) = json.loads(table("wrn", "json"))
+    assert row["method"] == "ICT" and row["cells"][1]["ours"] == {"mean": 4.0, "std": None, "seeds": [4]}
+
+
+def lines(name: str, style: Any, folder: Path) -> list[str]:
+    return table(name, style, folder).splitlines()
+
+
+def test_text_is_aligned(folder: Path) -> None:
+    title, empty, above, heads, *rows = lines("cifar10", "text", folder)
+    assert title == "Error rates (%) on CIFAR-10 using CNN-13" and empty == ""
+    assert len(rows) == 12 and rows[-1].startswith("ICT ")
+    starts = [i for i in range(len(heads)) if heads.startswith(("reported", "ours"), i)]
+    assert len(starts) == 6 and [i for i in starts if above.startswith(tuple("124"), i)] == starts[::2]
+    ends = [*starts[1:], None]
+    cells = [row[a:b].strip() for row in rows for a, b in zip(starts, ends, strict=True)]
+    assert cells[-6:] == ["15.48 ± 0.78", "-", "9.26 ± 0.09", "-", "7.29 ± 0.02", "7.53 ± 0.42 (3)"]
+    assert cells[6 * 6 :][:6] == ["-", "-", "-", "-", "11.36", "-"]
+    assert cells[6 * 9 + 5] == "10.00 (1)"
+    assert all(row[i - 1] == " " != row[i] for row in rows for i in starts if i < len(row))
+
+
+@pytest.mark.parametrize("name", ["cifar10", "svhn", "wrn", "ablations"])
+def test_markdown_has_as_many_columns_in_every_line_as_text_has_cells(name: str, folder: Path) -> None:
+    _, empty, *rows = lines(name, "md", folder)
+    split = [[text.strip() for text in row.strip("|").split("|")] for row in rows]
+    data = json.loads(table(name, "json", folder))
+    assert empty == "" and {len(row) for row in split} == {1 + 2 * len(data[0]["cells"])}
+    assert set(split[1]) == {"---"} and [row[0] for row in split[2:]] == [row["method"] for row in data]
+    if name == "ablations":
+        assert split[2] == ["ICT", "15.48 ± 0.78", "-", "9.26 ± 0.09", "-", "7.29 ± 0.02", "7.53 ± 0.42 (3)"]
+
+
+@pytest.mark.parametrize("name", ["cifar10", "svhn", "wrn", "ablations"])
+def test_csv_has_the_numbers_of_json(name: str, folder: Path) -> None:
+    read = list(csv.DictReader(io.StringIO(table(name, "csv", folder))))
+    data = [(row["method"], c) for row in json.loads(table(name, "json", folder)) for c in row["cells"]]
+    assert len(read) == len(data)
+    for line, (method, found) in zip(read, data, strict=True):
+        assert (line["method"], line["column"], line["recipe"]) == (method, found["column"], found["recipe"])
+        reported, ours = found["reported"] or {}, found["ours"] or {}
+        numbers = [reported.get("mean"), reported.get("std"), ours.get("mean"), ours.get("std")]
+        texts = [line["reported"], line["reported_std"], line["ours"], line["ours_std"]]
+        assert [float(text) if text else None for text in texts] == numbers
+        assert int(line["seeds"]) == len(ours.get("seeds", []))
+
+
+@pytest.mark.parametrize("style", ["text", "md", "csv", "json"])
+def test_the_command_prints_it(
+    style: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ict(monkeypatch, "table", "cifar10", "--format", style, "--results", folder) == 0
+    assert capsys.readouterr().out == table("cifar10", style, folder) + "\n"
+    if style == "text":
+        assert ict(monkeypatch, "table", "cifar10", "--results", folder) == 0
+        assert capsys.readouterr().out == table("cifar10", "text", folder) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["cifar"], "cifar10"),
+        (["cifar10", "--format", "tex"], "json"),
+        (["cifar10", "--results", "nowhere"], "nowhere"),
+        (["cifar10", "--results", "broken"], "broken.json"),
+    ],
+)
+def test_a_mistake_is_told_with_exit_code_2(
+    words: list[str],
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken/broken.json").write_text("{")
+    assert ict(monkeypatch, "table", *words) == 2
+    said = capsys.readouterr()
+    assert says in said.err.replace("\n", " ") and "Traceback" not in said.err and said.out == ""
+    if words[0] == "cifar":
+        with pytest.raises(UserError, match="did you mean cifar10"):
+            table("cifar")
+
+
+def test_without_runs_it_does_not_wait_for_torch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "results/demo.json", {"rows": []})
+    assert not imported_by("import ict.cli; ict.cli.main()", "table", "cifar10") & {"torch", "numpy", "matplotlib"}
