@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from ict.errors import unknown
+from ict.errors import UserError, unknown
 
 
 class Entry(NamedTuple):
@@ -13,7 +13,10 @@ class Entry(NamedTuple):
 
 
 class Registry(Mapping[str, Callable[..., Any]]):
-    """A read-only dict from name to class or function; iterating over the names imports nothing."""
+    """A read-only dict from name to class or function; iterating over the names imports nothing.
+
+    A name such as "mypackage.mine:Mine" is somebody else's: the attribute Mine of the module mypackage.mine.
+    """
 
     def __init__(self, kind: str, package: str, entries: dict[str, Entry]) -> None:
         self.kind = kind
@@ -21,6 +24,8 @@ class Registry(Mapping[str, Callable[..., Any]]):
         self._entries = entries
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
+        if ":" in name:
+            return _from_outside(self.kind, name)
         if name not in self._entries:
             raise unknown(self.kind, name, self._entries)
         module, _, attribute = self._entries[name].target.partition(":")
@@ -38,3 +43,14 @@ class Registry(Mapping[str, Callable[..., Any]]):
 
     def summary(self, name: str) -> str:
         return self._entries[name].summary
+
+
+def _from_outside(kind: str, name: str) -> Callable[..., Any]:
+    module, _, attribute = name.partition(":")
+    try:
+        found: Any = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as problem:
+        raise UserError(f"{kind} '{name}' cannot be imported ({problem}): write module:Class.") from None
+    if not callable(found):
+        raise UserError(f"{kind} '{name}' is no class or function.")
+    return cast(Callable[..., Any], found)
