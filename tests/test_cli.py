@@ -89,7 +89,7 @@ def test_a_mistake_is_told_in_a_sentence_with_exit_code_2(
 def test_a_diverged_run_tells_the_step_and_a_hint(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    wild = ["--set", "optimizer.lr=1e20", "--set", "optimizer.cosine=none", "--set", "train.steps=60"]
+    wild = ["--set", "optimizer.lr=1e20", "--set", "rate.shape=constant", "--set", "train.steps=60"]
     assert (
         ict(monkeypatch, "train", "digits-100/ict", "--out", tmp_path / "run", "--set", "network.width=4", *wild) == 1
     )
@@ -173,3 +173,16 @@ print(ict.train("digits-100/ict", data=data, network=torch.nn.Linear(4, 3), sett
 def test_python_m_ict_is_the_same_command() -> None:
     done = subprocess.run([sys.executable, "-m", "ict", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"ict {__version__}\n"
+
+
+def test_show_prints_a_recipe_with_its_note_and_number(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ict(monkeypatch, "show", "cifar10-4000/pi", "--set", "train.steps=7") == 0
+    name, reported, note, *lines = capsys.readouterr().out.splitlines()
+    recipe = RECIPES["cifar10-4000/pi"]
+    assert recipe.reported is not None and note == recipe.note and "Laine" in note
+    assert name == "cifar10-4000/pi" and f"{recipe.reported.mean} ± {recipe.reported.std} %" in reported
+    assert {"train.steps=7", "train.layout=within", "train.weight=8.0", "inputs.zca_epsilon=1e-05"} <= set(lines)
+    assert ict(monkeypatch, "show", "cifar10-4000/pi", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == recipe.resolved().to_dict()

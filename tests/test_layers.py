@@ -11,7 +11,7 @@ LAYERS = [
     {"networks", "algorithms", "averages", "data"},
     {"engine"},
     {"recipe", "recipes", "folder", "provenance", "run"},
-    {"console", "parallel", "demo", "figure"},
+    {"console", "parallel", "demo", "figure", "table", "compare", "live_table", "ranking"},
     {"cli"},
 ]
 LAYER = {name: i for i, names in enumerate(LAYERS) for name in names}

@@ -50,6 +50,9 @@ def train(
     recipe: Annotated[str, typer.Argument(help="A name that 'ict list' shows, or a JSON file.")],
     seed: Annotated[int, typer.Option(help="Decides the split, the weights and every draw.")] = 0,
     out: Annotated[Path | None, typer.Option(help="The run's folder. [default: runs/RECIPE/HASH/seedN]")] = None,
+    algorithm: Annotated[
+        str | None, typer.Option(help="Another algorithm: a registered name, or your own as mypackage.mine:Mine.")
+    ] = None,
     settings: Settings = None,
     device: DeviceName = "auto",
     mode: Annotated[Literal["exact", "fast"], typer.Option(help="Bit-reproducible, or quick on a GPU.")] = "exact",
@@ -64,7 +67,8 @@ def train(
     from ict.recipe import change
     from ict.recipes import find
 
-    resolved = change(find(recipe), settings or [])
+    chosen = [] if algorithm is None else [f"algorithm={algorithm}"]
+    resolved = change(find(recipe), [*chosen, *(settings or [])])
     folder = out or run.default_folder(resolved, seed)
     with _interruptible("the same command with --resume"), progress_bar(resolved.train.steps) as advance:
         finished = run.train(
@@ -94,6 +98,26 @@ def evaluate(
     found = measure(run, device=device, data_dir=data_dir)
     text = f"{found['recipe']} seed {found['seed']}: test error {found['test_error']:.2%} of {found['n_test']} examples"
     typer.echo(json.dumps(found, indent=2) if as_json else text)
+
+
+@app.command()
+def show(
+    recipe: Annotated[str, typer.Argument(help="A name that 'ict list' shows, or a JSON file.")],
+    settings: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print a recipe: every value it sets, where they come from and what the paper reports."""
+    from ict.recipe import change
+    from ict.recipes import find
+
+    resolved = change(find(recipe), settings or [])
+    content = resolved.to_dict()
+    if as_json:
+        typer.echo(json.dumps(content, indent=2))
+        return
+    lines = [resolved.name, _reported(resolved.reported), resolved.note]
+    lines += [f"{section}.{key}={value}" for section, values in content.items() for key, value in values.items()]
+    typer.echo("\n".join(line for line in lines if line))
 
 
 @app.command("list")
@@ -165,8 +189,60 @@ def demo(
         typer.echo(run_demo(out, seeds, settings or []))
 
 
+@app.command()
+def table(
+    name: Annotated[Literal["cifar10", "svhn", "wrn", "ablations"], typer.Argument(help="Which table.")],
+    format: Annotated[Literal["text", "md", "csv", "json"], typer.Option(help="How to print it.")] = "text",
+    results: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder with result files of runs.", show_default="results")
+    ] = None,
+) -> None:
+    """Show a table of the paper: its numbers beside those of our own runs."""
+    from ict.table import table as paper_table
+
+    typer.echo(paper_table(name, format, results))
+
+
+@app.command()
+def compare(
+    task: Annotated[str, typer.Argument(help="What stands before the slash in a recipe's name, e.g. digits-100.")],
+    methods: Annotated[
+        str | None, typer.Option(help="Names with commas between, or 'all'. [default: those of the paper's tables]")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 3,
+    budget: Annotated[int | None, typer.Option(min=1, help="Updates a run. [default: by task]")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for runs, tables and picture. [default: runs/compare/TASK]")
+    ] = None,
+    settings: Settings = None,
+    device: DeviceName = "auto",
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train several methods on the same data, network and number of updates, and rank them."""
+    from ict.compare import compare as run_comparison
+    from ict.ranking import table
+
+    folder = out or Path("runs/compare") / task
+    with _interruptible("the same command"):
+        summary = run_comparison(
+            task,
+            folder,
+            methods,
+            n_seeds=seeds,
+            budget=budget,
+            settings=settings or [],
+            device=device,
+            data_dir=data_dir,
+        )
+    files = ", ".join(f"{folder / name}" for name in ("compare.json", "compare.md", "compare.png"))
+    typer.echo(json.dumps(summary, indent=2) if as_json else f"{table(summary)}\n\n{files}")
+
+
 def main() -> None:
     """Run the command; a mistake is one sentence on stderr and exit code 2."""
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)  # so that 'module:Class' finds a file beside the caller
     warnings.showwarning = lambda message, *_, **__: typer.echo(f"warning: {message}", err=True)
     try:
         app()

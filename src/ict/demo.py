@@ -70,11 +70,14 @@ def _train(tasks: list[Task]) -> list[dict[str, Any]]:
     done = dict.fromkeys(range(len(tasks)), 0)
     with progress_bar(sum(task.recipe.train.steps for task in tasks), f"{len(tasks)} runs") as move:
 
-        def advance(index: int, step: int) -> None:
-            done[index] = step
+        def advance(index: int, record: dict[str, Any]) -> None:
+            done[index] = record["step"]
             move({"step": sum(done.values())})
 
-        return run_all(tasks, min(os.cpu_count() or 1, len(tasks)), advance)
+        def finish(index: int, result: dict[str, Any]) -> None:
+            advance(index, {"step": result["steps"]})
+
+        return run_all(tasks, os.cpu_count() or 1, advance, finish)
 
 
 def _label_spreading(recipe: Recipe, seed: int, folder: Folder) -> float:
