@@ -260,7 +260,7 @@ def test_what_a_method_gave_up_is_remarked(monkeypatch: pytest.MonkeyPatch) -> N
     plain, mixup = enter("digits-100", "supervised,mixup", None, ["split.valid=70", "optimizer.lr=0.5"])
     assert plain.remark == "" and mixup.remark == "split, inputs of ict instead of its own"
     for entry in (plain, mixup):
-        assert entry.recipe.train.steps == BUDGETS["digits-100"] == 1500 and entry.recipe.eval.every == 75
+        assert entry.recipe.train.steps == BUDGETS["digits-100"] == 2000 and entry.recipe.eval.every == 100
         assert entry.recipe.split.valid == 70 and entry.recipe.optimizer.lr == 0.5, "settings come last"
     (moons,) = enter("moons", "ict", None, [])
     assert moons.recipe.train.steps == RECIPES["moons/ict"].train.steps, "the budget where none is fixed"

@@ -52,6 +52,8 @@ def test_command(words: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         tiny_cifar10(tmp_path / "DIR")
     if words[1] == "train":
         words = [*words, *(word for setting in SHORTER[words[2]] for word in ("--set", setting))]
+    if words[1] == "compare":
+        words = [*words, "--budget", "4", "--set", "network.width=4", "--seeds", "1"]
     if words[1] == "figure":
         words = ["1" if word == "10" else word for word in words]
     monkeypatch.setattr(sys, "argv", words)
@@ -60,12 +62,16 @@ def test_command(words: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert not end.value.code
     if words[1] == "train":
         assert len(list(tmp_path.glob("runs/*/*/seed*/result.json"))) == 1
+    if words[1] == "compare":
+        assert {path.name for path in Path("runs/compare/digits-100").glob("compare.*")} == {
+            "compare.json", "compare.md", "compare.png",
+        }  # fmt: skip
     if words[1] == "figure":
         assert Path("moons.png").read_bytes().startswith(b"\x89PNG") and Path("moons.json").exists()
 
 
 def test_it_has_commands_of_every_kind() -> None:
-    assert {words[1] for words in COMMANDS} == {"list", "train", "figure"}
+    assert {words[1] for words in COMMANDS} == {"list", "train", "show", "compare", "table", "figure"}
 
 
 def test_the_python_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,8 +88,9 @@ def test_the_two_commands_are_the_makefiles() -> None:
     assert re.search(r"^demo: setup\n\t\$\(BIN\)/ict demo$", makefile, flags=re.MULTILINE)
 
 
-def test_numbers_come_from_the_result_files() -> None:
-    done = subprocess.run([sys.executable, ROOT / "tools/render.py", "--check"], capture_output=True, text=True)
+@pytest.mark.parametrize("tool", ["render.py", "methods.py"])
+def test_numbers_and_pages_come_from_code_and_result_files(tool: str) -> None:
+    done = subprocess.run([sys.executable, ROOT / "tools" / tool, "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

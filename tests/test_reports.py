@@ -13,6 +13,7 @@ from sklearn.semi_supervised import LabelSpreading
 
 from ict.data.split import Indices
 from ict.demo import demo, table
+from ict.errors import UserError
 from ict.figure import SNAPSHOTS, moons, snapshots
 from ict.recipes import RECIPES
 from ict.run import load_data
@@ -74,6 +75,12 @@ def test_the_demo_reuses_finished_runs(demo_folder: Path) -> None:
         os.utime(file, (0, 0))
     demo(demo_folder, 2, QUICK)
     assert all(file.stat().st_mtime == 0 for file in results)
+
+
+def test_a_demo_without_validation_images_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"split\.valid"):
+        demo(tmp_path / "demo", 1, [*QUICK, "split.valid=0"])
+    assert not (tmp_path / "demo").exists()
 
 
 def test_the_curves_show_both_methods(demo_folder: Path) -> None:

@@ -13,10 +13,11 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from ict import ranking
 from ict.demo import table
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = ("README.md", "docs/moons.md")
+DOCUMENTS = ("README.md", "docs/moons.md", "docs/comparison.md")
 
 
 def read(name: str) -> Any:
@@ -98,7 +99,35 @@ def cpu() -> str:
     )
 
 
-BLOCKS: dict[str, Callable[[], str]] = {"demo": demo, "moons": moons, "moons-table": moons_table, "cpu": cpu}
+def compare() -> str:
+    """Where ICT stands, in words."""
+    result = read("compare-digits-100")
+    rows = ranking.ranked(result)
+    place = next(i for i, row in enumerate(rows, 1) if row["method"] == "ict")
+    supervised = next(row for row in rows if row["method"] == "supervised")
+    best = ", ".join(f"{row['method']} {ranking.percent(row['test_error'])} %" for row in rows[:4])
+    ict = next(row for row in rows if row["method"] == "ict")
+    return (
+        f"`ict compare digits-100` trains {len(rows)} methods with {result['budget']} updates each, seeds "
+        f"{result['seeds'][0]} to {result['seeds'][-1]}: ICT {ranking.percent(ict['test_error'])} % is number {place}, "
+        f"supervised training {ranking.percent(supervised['test_error'])} %. The best four: {best}. "
+        "[docs/comparison.md](docs/comparison.md) has the table, [docs/methods/](docs/methods/README.md) a page for "
+        f"each method. File: [compare-digits-100.json](results/compare-digits-100.json); {origin(result)}."
+    )
+
+
+def comparison() -> str:
+    return ranking.table(read("compare-digits-100"))
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "demo": demo,
+    "moons": moons,
+    "moons-table": moons_table,
+    "cpu": cpu,
+    "compare": compare,
+    "comparison": comparison,
+}
 
 
 def render(text: str) -> str:

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from ict.console import progress_bar
 from ict.data.split import Indices
+from ict.errors import UserError
 from ict.files import write_json
 from ict.folder import Folder
 from ict.parallel import Task, run_all
@@ -34,6 +35,8 @@ _TITLES = {
 def demo(out: Path, n_seeds: int, settings: Iterable[str] = ()) -> str:
     """Run everything that is not finished yet, write `demo.json` and `curves.png`, and return the table."""
     recipes = {name: change(RECIPES[name], settings) for name in (SUPERVISED, ICT)}
+    if recipes[ICT].split.valid == 0:
+        raise UserError("split.valid is 0: the demo draws validation errors and chooses by them, so leave some images.")
     tasks = [
         Task(recipe, seed, default_folder(recipe, seed, out)) for seed in range(n_seeds) for recipe in recipes.values()
     ]

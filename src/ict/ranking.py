@@ -26,8 +26,8 @@ def table(summary: dict[str, Any]) -> str:
             # a mean over the seeds that survived is no fair rank
             "–" if row["diverged"] else str(rank),
             row["method"],
-            _percent(row["test_error"]) if _known(row["test_error"]) else "diverged",
-            _percent(row["valid_error"]),
+            percent(row["test_error"]) if _known(row["test_error"]) else "diverged",
+            percent(row["valid_error"]),
             "–" if own is None else f"{own:.1f}",
             f"{own / base:.2f}" if own is not None and base else "–",
             f"{len(_known(row['test_error']))} of {len(row['test_error'])}"
@@ -85,7 +85,8 @@ def _diverged(row: Row) -> str:
     return f"diverged: seed {', '.join(row['diverged'])}" if row["diverged"] else ""
 
 
-def _percent(errors: list[float | None]) -> str:
+def percent(errors: list[float | None]) -> str:
+    """Mean and deviation over the runs that did not diverge."""
     values = [100 * value for value in _known(errors)]
     if not values:
         return "–"
