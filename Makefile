@@ -30,7 +30,7 @@ format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Every number and picture in the README and the docs, from scratch: about twenty minutes on two cores.
+# Every number and picture in the README and the docs, from scratch: about forty minutes on two cores.
 results: setup
 	$(BIN)/ict demo --out runs/results --seeds 10
 	cp runs/results/demo.json results/demo-10.json
@@ -43,8 +43,15 @@ results: setup
 	$(BIN)/ict figure moons --seeds 100 --recipe moons/ict --out runs/results/moons-plain.png
 	cp runs/results/moons.json runs/results/moons-plain.json results/
 	cp runs/results/moons.png runs/results/moons-plain.png docs/img/
+	$(BIN)/ict compare digits-100 --out runs/results/compare
+	cp runs/results/compare/compare.json results/compare-digits-100.json
+	cp runs/results/compare/compare.png docs/img/compare.png
+	$(BIN)/ict compare digits-100 --out runs/results/variants \
+		--methods ict,ict-mixed-labels,ict-no-teacher,ict-hidden,ict-ce,ict-kl,ict-sharpened
+	cp runs/results/variants/compare.json results/compare-digits-100-variants.json
 	$(BIN)/python benchmarks/cpu.py --out results/cpu.json
 	$(BIN)/python tools/render.py
+	$(BIN)/python tools/methods.py
 
 clean:
 	rm -rf .venv runs dist

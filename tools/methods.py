@@ -23,8 +23,8 @@ from ict.recipes.reported import TABLES
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs/methods"
-MEASURED = ROOT / "results/compare-digits-100.json"
 TASK = "digits-100"
+MEASURED = (ROOT / f"results/compare-{TASK}.json", ROOT / f"results/compare-{TASK}-variants.json")
 
 
 class Page(NamedTuple):
@@ -97,7 +97,8 @@ def _field_table(made_of: Any, section: str) -> Iterator[str]:
 
 
 def _rows() -> dict[str, dict[str, Any]]:
-    return {row["method"]: row for row in json.loads(MEASURED.read_text())["rows"]} if MEASURED.exists() else {}
+    """What was measured of each method."""
+    return {row["method"]: row for path in MEASURED for row in json.loads(path.read_text())["rows"]}
 
 
 def _error(row: dict[str, Any] | None) -> str:
@@ -113,12 +114,13 @@ def _measured(methods: list[str]) -> Iterator[str]:
         if method in rows:
             count = len(rows[method]["test_error"])
             yield f"`{TASK}/{method}`: test error **{_error(rows[method])} %** over {count} seeds."
-    if rows:
-        content = json.loads(MEASURED.read_text())
-        yield (
-            f"Measured by `ict compare {TASK}` with {content['budget']} updates a run on the same splits and network "
-            f"([results](../../results/{MEASURED.name}), {content['finished'][:10]})."
-        )
+    for path in MEASURED:
+        content = json.loads(path.read_text())
+        if any(row["method"] in methods for row in content["rows"]):
+            yield (
+                f"Measured by `ict compare {TASK}` with {content['budget']} updates a run on the same splits and "
+                f"network ([results](../../results/{path.name}), {content['finished'][:10]})."
+            )
 
 
 def _settings_table(methods: list[str]) -> Iterator[str]:
@@ -146,19 +148,24 @@ def _changed(recipe: Recipe, section: str, *left_out: str) -> list[str]:
 
 
 def _cells(methods: list[str]) -> Iterator[str]:
-    """Reported numbers and notes; cells with the same note share a line."""
+    """Reported numbers, and below them the recipes' notes, each of them once."""
     rows = {cell: row.title for table in TABLES.values() for row in table.rows for cell in row.cells if cell}
-    notes: dict[tuple[str, str], list[str]] = {}
-    for name, recipe in RECIPES.items():
-        if name.partition("/")[2] in methods and recipe.note and not name.startswith(TASK):
-            notes.setdefault((name.partition("/")[2], recipe.note), []).append(name)
-    if notes:
-        yield from ("| recipe | row of the paper | reported (%) | settings from |", "|---|---|---|---|")
-    for (_, note), names in notes.items():
-        for i, name in enumerate(names):
-            reported = RECIPES[name].reported
-            number = "-" if reported is None else f"{reported.mean}" + (f" ± {reported.std}" if reported.std else "")
-            yield f"| `{name}` | {rows.get(name, '-')} | {number} | {note if i == 0 else 'as above'} |"
+    cells = {
+        name: recipe
+        for method in methods
+        for name, recipe in RECIPES.items()
+        if name.partition("/")[2] == method and recipe.note
+    }
+    if not cells:
+        return
+    notes = list(dict.fromkeys(recipe.note for recipe in cells.values()))
+    yield from ("| recipe | row of the paper | reported (%) | note |", "|---|---|---|---|")
+    for name, recipe in cells.items():
+        reported = recipe.reported
+        number = "-" if reported is None else f"{reported.mean}" + (f" ± {reported.std}" if reported.std else "")
+        yield f"| `{name}` | {rows.get(name, '-')} | {number} | {notes.index(recipe.note) + 1} |"
+    yield ""
+    yield from (f"{i}. {note}" for i, note in enumerate(notes, 1))
 
 
 def _shown(value: Any) -> str:

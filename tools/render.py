@@ -117,7 +117,18 @@ def compare() -> str:
 
 
 def comparison() -> str:
-    return ranking.table(read("compare-digits-100"))
+    result = read("compare-digits-100")
+    minutes = sum(second for row in result["rows"] for second in row["seconds"]) / 60
+    image = 100 / result["n_test"]
+    return (
+        f"{ranking.table(result)}\n\n"
+        f"All runs together took {minutes:.0f} minutes of one core. A test set has {result['n_test']} images, so one "
+        f"image is {image:.2f} points. File: [compare-digits-100.json](../results/compare-digits-100.json)."
+    )
+
+
+def variants() -> str:
+    return ranking.table(read("compare-digits-100-variants"))
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
@@ -127,6 +138,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "cpu": cpu,
     "compare": compare,
     "comparison": comparison,
+    "variants": variants,
 }
 
 

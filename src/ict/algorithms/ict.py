@@ -27,7 +27,7 @@ class ICT:
     mix_labeled: bool = True  # False: plain cross-entropy, the paper's second ablation
     targets: Literal["probs", "logits"] = "probs"  # what of the teacher is interpolated; the program: logits
     pairs: Literal["within", "halves"] = "within"  # u_k: u_j's neighbour in the batch, or the batch's other half
-    consistency: Literal["mse", "ce", "kl"] = "mse"
+    consistency: Literal["mse", "ce", "kl"] = "mse"  # the paper: "any loss"
     temperature: float = 1.0  # below 1 sharpens the teacher's predictions
     depth: int = 0  # mix at a random stage up to this one, the paper's "future work"; 0: the inputs alone
     logging_forwards: bool = False  # the program's forwards outside the loss, which move BN's running statistics

@@ -18,7 +18,7 @@ from ict.ops import cross_entropy, mix, one_hot
 
 @dataclass(frozen=True, kw_only=True)
 class ManifoldMixup:
-    alpha: float = 1.0
+    alpha: float = 1.0  # of lambda ~ Beta(alpha, alpha)
     depth: int = 2  # the deepest stage whose input may be mixed; CNN-13 and WRN of the paper: 3
 
     def __post_init__(self) -> None:

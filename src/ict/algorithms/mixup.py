@@ -17,7 +17,7 @@ from ict.ops import cross_entropy, mix, one_hot
 
 @dataclass(frozen=True, kw_only=True)
 class Mixup:
-    alpha: float = 1.0
+    alpha: float = 1.0  # of lambda ~ Beta(alpha, alpha)
 
     needs: ClassVar[Needs] = Needs(views=0)
 

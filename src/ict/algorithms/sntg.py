@@ -23,9 +23,9 @@ from ict.fields import at_least_zero, check_fields, positive
 
 @dataclass(frozen=True, kw_only=True)
 class SNTG:
-    base: Literal["pi", "temporal-ensembling", "mean-teacher"] = "pi"
+    base: Literal["pi", "temporal-ensembling", "mean-teacher"] = "pi"  # whose loss it adds to
     strength: float = 0.4  # the source's k
-    margin: float = 1.0
+    margin: float = 1.0  # how far apart examples of different classes are pushed
     momentum: float = 0.6  # of temporal ensembling
     consistency_on: Literal["all", "unlabeled"] = "all"  # of the base
 

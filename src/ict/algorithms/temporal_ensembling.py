@@ -21,7 +21,7 @@ from ict.ops import probabilities
 
 @dataclass(frozen=True, kw_only=True)
 class TemporalEnsembling(Consistency):
-    momentum: float = 0.6
+    momentum: float = 0.6  # how much of the earlier predictions is kept at a visit
 
     needs: ClassVar[Needs] = Needs(memory=True, labels_within=True)
 

@@ -20,7 +20,7 @@ from ict.ops import cross_entropy, entropy, kl_of_logits, mse, one_hot, probabil
 
 @dataclass(frozen=True, kw_only=True)
 class VAdD:
-    distance: Literal["kl", "mse"] = "kl"
+    distance: Literal["kl", "mse"] = "kl"  # D; "mse" is the QE variant
     flips: float = 0.05  # share of the features that may be dropped
     entropy: float = 1.0  # weight of the entropy of the predictions, part of the source's program; w does not scale it
 

@@ -23,9 +23,9 @@ class VAT:
     epsilon: float = 8.0  # length of the perturbation, in the network's input
     xi: float = 0.1  # how far away the gradient is taken
     iterations: int = 1  # of the power method
-    direction: Literal["clean-perturbed", "perturbed-clean"] = "clean-perturbed"  # the KL's order; Oliver et al.: 2nd
+    direction: Literal["clean-perturbed", "perturbed-clean"] = "clean-perturbed"  # the KL's order; Oliver: 2nd
     entropy: float = 0.0  # weight of the entropy of the predictions; w does not scale it
-    entropy_of: Literal["clean", "perturbed"] = "clean"
+    entropy_of: Literal["clean", "perturbed"] = "clean"  # whose predictions; Oliver et al.: perturbed
 
     needs: ClassVar[Needs] = Needs()
 
