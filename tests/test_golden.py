@@ -38,7 +38,7 @@ def test_first_losses_are_the_stored_ones(name: str) -> None:
 
 
 def test_ict_is_ahead_of_supervised_over_three_seeds() -> None:
-    short = ["train.steps=300", "network.width=8", "eval.every=300"]
+    short = ["train.steps=500", "network.width=8", "eval.every=500"]
     errors = {
         method: fmean(
             train(change(RECIPES[f"digits-100/{method}"], short), seed=seed).result["test_error"] for seed in range(3)

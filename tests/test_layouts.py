@@ -78,8 +78,12 @@ def test_methods_that_want_a_labeled_batch_refuse_other_layouts(layout: str) -> 
 @pytest.mark.parametrize(
     ("algorithm", "settings", "says"),
     [
-        ("manifold-mixup", ["algorithm.depth=4"], "depth=4.* at least 5 stages, and convnet has 4"),
-        ("ict", ["algorithm.depth=9"], "depth=9"),
+        (
+            "manifold-mixup",
+            ["algorithm.depth=4"],
+            r"algorithm\.depth is 4.* at least 5 stages, and network convnet has 4",
+        ),
+        ("ict", ["algorithm.depth=9"], r"algorithm\.depth is 9"),
         ("vadd", ["network=mlp", "network.depth=1", "algorithm.flips=0.1"], None),
     ],
 )
@@ -97,7 +101,7 @@ def test_a_network_without_stages_is_refused_by_methods_that_look_inside(algorit
     x = torch.randn(40, 5)
     examples = Examples(x, torch.arange(40) % 2)
     data = Dataset(examples, examples, ("a", "b"), labeled_rows=torch.arange(20))
-    with pytest.raises(UserError, match="stages, and own has 0"):
+    with pytest.raises(UserError, match="stages, and network own has 0"):
         train(tiny(algorithm), data=data, network=nn.Linear(5, 2))
 
 

@@ -19,7 +19,7 @@ from ict.recipes import RECIPES
 from ict.run import load_data
 
 pytestmark = pytest.mark.xdist_group("reports")  # they share one demo
-QUICK = ["train.steps=6", "network.width=4", "eval.every=3"]
+QUICK = ["train.steps=24", "network.width=4", "eval.every=6"]
 
 
 @pytest.fixture(scope="module")

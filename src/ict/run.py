@@ -241,9 +241,11 @@ def _check_needs(algorithm: Algorithm, recipe: Recipe, student: nn.Module) -> No
         )
     stages = len(student.stages) if isinstance(student, Staged) else 0
     if needs.stages > stages:
+        depth = recipe.algorithm.options.get("depth")
+        cause = f"algorithm {name} looks into the network" if depth is None else f"algorithm.depth is {depth}"
         raise UserError(
-            f"{algorithm} needs a network of at least {needs.stages} stages, and {recipe.network.name} has {stages}: "
-            "choose another network, or another depth where the algorithm has one."
+            f"{cause}, which takes at least {needs.stages} stages, and network {recipe.network.name} has {stages}: "
+            f"choose another {'network' if depth is None else 'depth or network'}."
         )
 
 
