@@ -171,7 +171,7 @@ def test_temporal_ensembling_is_the_explicit_epoch_formula() -> None:
     for epoch in range(4):
         predictions = torch.zeros(120, 10)
         for step in range(4 * epoch, 4 * epoch + 4):
-            rows = job.program.batches.unlabeled_rows(step)
+            rows = job.program.batches.pick(step).unlabeled
             update(job.program, job.state)
             made, compared = spy.log[-1]
             if epoch:

@@ -56,7 +56,7 @@ def test_joined() -> None:
         source = batches("joined")
         batch = source.at(step, Rng(CPU, 1))
         rows = batch.u[0][:, 0].long()
-        assert batch.apart == () and len(rows) == 14 and torch.equal(rows, source.unlabeled_rows(step))
+        assert batch.apart == () and len(rows) == 14 and torch.equal(rows, source.pick(step).unlabeled)
         assert batch.u_y is not None and torch.equal(batch.u_y[:4], rows[:4] % 3)
         assert (rows[:4] < N_LABELED).all() and (batch.u_y[4:] == -1).all(), "labels of the pool are left unused"
 

@@ -22,16 +22,16 @@ class WeightAverage:
     """
 
     def __init__(self, student: nn.Module, average_buffers: bool = False) -> None:
-        self.module = deepcopy(student).requires_grad_(False)
+        self.student, self.module = student, deepcopy(student).requires_grad_(False)
         self.average_buffers = average_buffers
-        self._pairs = _tensors(self.module, average_buffers), _tensors(student, average_buffers)
 
     @torch.no_grad()
     def update(self, kept: float) -> None:
-        averages, values = self._pairs
+        # looked up each time: a parameter's memory can be replaced, for instance by another layout
+        averages, values = (_tensors(network, self.average_buffers) for network in (self.module, self.student))
         torch._foreach_lerp_(averages, values, 1 - kept)
 
 
 def _tensors(module: nn.Module, buffers: bool) -> list[Tensor]:
     floating = [b for b in module.buffers() if b.is_floating_point()] if buffers else []
-    return [p.detach() for p in module.parameters()] + floating
+    return [*module.parameters(), *floating]

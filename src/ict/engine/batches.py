@@ -1,5 +1,7 @@
 """From a step to its batch: which rows, augmented how. Shapes never change, so a step can be captured."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -25,7 +27,10 @@ class Rows:
 
     def at(self, epoch: int, index: int) -> Tensor:
         if epoch != self._epoch:
-            self._epoch, self._order = epoch, self._permuted(epoch).to(self.device)
+            order = self._permuted(epoch)
+            if self.device.type == "cuda":
+                order = order.pin_memory()  # or the copy would wait for the device
+            self._epoch, self._order = epoch, order.to(self.device, non_blocking=True)
         return self._order[index * self.batch : (index + 1) * self.batch]
 
     def _permuted(self, epoch: int) -> Tensor:
@@ -33,6 +38,13 @@ class Rows:
         copies = -(-self.batch // len(self.rows))
         generators = (torch.Generator().manual_seed(fold(self.key, epoch, copy)) for copy in range(copies))
         return torch.cat([self.rows[torch.randperm(len(self.rows), generator=g)] for g in generators])
+
+
+class Picked(NamedTuple):
+    """The rows of one update's examples; where labeled ones are joined with the unlabeled, they come first there."""
+
+    labeled: Tensor
+    unlabeled: Tensor
 
 
 class Batches:
@@ -51,37 +63,42 @@ class Batches:
         device = examples.x.device
         self.examples, self.view, self.views, self.seed = examples, view, views, seed
         self.layout, self.pair_groups = train.layout, train.pair_groups
-        self.repeated = train.labeled_order == "repeated"
+        # augments labeled batches that repeat within an epoch
+        self.repeated = Rng(device) if train.labeled_order == "repeated" and train.layout == "apart" else None
         self.labeled = Rows(labeled, train.labeled_batch, seed, LABELED, device)
         self.unlabeled = Rows(unlabeled, train.unlabeled_batch, seed, UNLABELED, device)
 
     def at(self, step: int, rng: Rng, memory: Tensor | None = None) -> Batch:
-        """Batch number `step`; `memory` holds a row for every example, of which it gets those of its unlabeled ones."""
+        """Batch number `step`."""
+        return self.make(self.pick(step), rng, memory)
+
+    def pick(self, step: int) -> Picked:
+        """The rows of a step: the host's part, which reads permutations and keys."""
+        rows = self.unlabeled.at(*divmod(step, self.unlabeled.per_epoch))
+        if self.layout == "within":
+            return Picked(rows[:0], rows)
+        if self.repeated:
+            epoch, index = divmod(step, self.unlabeled.per_epoch)
+            index %= self.labeled.per_epoch
+            self.repeated.reseed(fold(self.seed, Use.REPEATED, epoch, index))
+            labeled = self.labeled.at(epoch, index)
+        else:
+            labeled = self.labeled.at(*divmod(step, self.labeled.per_epoch))
+        if self.layout == "joined":
+            return Picked(rows[:0], torch.cat([labeled, rows]))
+        return Picked(labeled, rows)
+
+    def make(self, picked: Picked, rng: Rng, memory: Tensor | None = None) -> Batch:
+        """The batch of these rows: the device's part. `memory` has a row for every example."""
         x, y = self.examples.x[:0], self.examples.y[:0]
         if self.layout == "apart":
-            rows, labeled_rng = self._labeled(step, rng)
-            x, y = self.view(self.examples.x[rows], labeled_rng), self.examples.y[rows]
+            x = self.view(self.examples.x[picked.labeled], self.repeated or rng)
+            y = self.examples.y[picked.labeled]
         if not self.views:
             return Batch(x, y, pair_groups=self.pair_groups)
-        rows = self.unlabeled_rows(step)
+        rows = picked.unlabeled
         u_y = self.examples.y[rows]
         if self.layout == "joined":  # whose label is used is decided by the stream an example came from
             u_y = torch.where(torch.arange(len(rows), device=rows.device) < self.labeled.batch, u_y, -1)
         u = self.view.copies(self.examples.x[rows], self.views, rng)
         return Batch(x, y, u, u_y, None if memory is None else memory[rows], self.pair_groups)
-
-    def unlabeled_rows(self, step: int) -> Tensor:
-        """The examples of the unlabeled batch; where it is joined with the labeled one, those come first."""
-        rows = self.unlabeled.at(*divmod(step, self.unlabeled.per_epoch))
-        return torch.cat([self._labeled_rows(step), rows]) if self.layout == "joined" else rows
-
-    def _labeled_rows(self, step: int) -> Tensor:
-        return self.labeled.at(*divmod(step, self.labeled.per_epoch))
-
-    def _labeled(self, step: int, rng: Rng) -> tuple[Tensor, Rng]:
-        """Rows of the labeled batch, and what augments them."""
-        if not self.repeated:
-            return self._labeled_rows(step), rng
-        epoch, index = divmod(step, self.unlabeled.per_epoch)
-        index %= self.labeled.per_epoch
-        return self.labeled.at(epoch, index), Rng(rng.device, fold(self.seed, Use.REPEATED, epoch, index))

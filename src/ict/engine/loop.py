@@ -37,6 +37,7 @@ def train(
     watch: Watch,
     log: Callable[[Record], None],
     saver: Saver | None = None,
+    update: Callable[[Program, State], None] = update,
 ) -> None:
     """Run every update that is left. Ctrl-C or SIGTERM saves at the next step boundary, then interrupts."""
     began = time.monotonic() - state.seconds

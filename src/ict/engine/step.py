@@ -7,9 +7,10 @@ can be replayed alone and a resumed run is the uninterrupted one, bit for bit.
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
-from ict.contract import Algorithm
-from ict.engine.batches import Batches
+from ict.contract import Algorithm, Loss, Network
+from ict.engine.batches import Batches, Picked
 from ict.engine.forward import Forward
 from ict.engine.plan import Plan
 from ict.engine.state import State
@@ -30,17 +31,33 @@ class Program:
 
 def update(program: Program, state: State) -> None:
     """Update number `state.step`."""
-    step, plan, rng = state.step, program.plan, program.rng
-    default_generator(rng.device).manual_seed(fold(program.seed, Use.DROPOUT, step))
-    rng.reseed(fold(program.seed, Use.DRAWS, step))
+    picked = begin(program, state.step)
+    w = torch.full((), program.plan.w[state.step], device=program.rng.device)
+    student, teacher = Forward(state.student), Forward(state.evaluated, gradient=False)
+    apply(program, state, picked, differentiate(program, state, picked, w, student, teacher))
 
-    batch = program.batches.at(step, rng, state.memory)
-    w = torch.full((), plan.w[step], device=rng.device)
-    teacher = Forward(state.evaluated, gradient=False)
-    loss = program.algorithm.loss(Forward(state.student), teacher, batch, w, rng)
+
+def begin(program: Program, step: int) -> Picked:
+    """The host's part of a step: keys for all randomness, and the rows of the batch."""
+    default_generator(program.rng.device).manual_seed(fold(program.seed, Use.DROPOUT, step))
+    program.rng.reseed(fold(program.seed, Use.DRAWS, step))
+    return program.batches.pick(step)
+
+
+def differentiate(
+    program: Program, state: State, picked: Picked, w: Tensor, student: Network, teacher: Network
+) -> Loss:
+    """From rows to gradients, on the device alone: the same operations at every step."""
+    batch = program.batches.make(picked, program.rng, state.memory)
+    loss = program.algorithm.loss(student, teacher, batch, w, program.rng)
     state.optimizer.zero_grad()
     loss.total.backward()
+    return loss
 
+
+def apply(program: Program, state: State, picked: Picked, loss: Loss) -> None:
+    """From gradients to the next state."""
+    step, plan = state.step, program.plan
     if state.ema and program.average_before:
         state.ema.update(plan.decay[step])
     for group in state.optimizer.param_groups:
@@ -55,12 +72,12 @@ def update(program: Program, state: State) -> None:
     if state.swa and (kept := plan.swa[step]) is not None:
         state.swa.update(kept)
     if state.memory is not None and loss.memory is not None:
-        state.memory[program.batches.unlabeled_rows(step)] = loss.memory
+        state.memory[picked.unlabeled] = loss.memory
 
     total = loss.total.detach()
     bad = (state.first_bad < 0) & ~total.isfinite()
     state.first_bad = torch.where(bad, step, state.first_bad)
     for name, value in {"loss": total, **loss.metrics}.items():
-        state.sums[name] = state.sums[name] + value if name in state.sums else value
+        state.sums[name] = state.sums[name] + value if name in state.sums else value.clone()
     state.n_summed += 1
     state.step += 1
