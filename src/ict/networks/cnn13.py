@@ -13,6 +13,8 @@ from torch.nn.utils import parametrizations
 from ict.errors import UserError
 from ict.fields import check, positive, share
 from ict.networks.mean_only import MeanOnlyBatchNorm
+from ict.networks.padded import Conv2d
+from ict.networks.parts import BatchNorm1d, BatchNorm2d
 from ict.networks.staged import GlobalMean, Staged, drop, image_channels
 
 _SLOPE = 0.1
@@ -51,15 +53,15 @@ class CNN13(Staged):
 
         def conv(n_in: int, n_out: int, kernel: int, padding: int = 0) -> Layers:
             if mean_only:  # the norm takes any bias away, but Adam would let its rounding noise drift
-                layer = nn.Conv2d(n_in, n_out, kernel, padding=padding, bias=False)
+                layer = Conv2d(n_in, n_out, kernel, padding=padding, bias=False)
                 return layer, MeanOnlyBatchNorm(n_out, momentum)
-            return nn.Conv2d(n_in, n_out, kernel, padding=padding), nn.BatchNorm2d(n_out, momentum=momentum)
+            return Conv2d(n_in, n_out, kernel, padding=padding), BatchNorm2d(n_out, momentum=momentum)
 
         def last(n_in: int) -> nn.Module:
             linear = nn.Linear(n_in, n_classes, bias=not mean_only)
             if mean_only:
                 return nn.Sequential(linear, MeanOnlyBatchNorm(n_classes, momentum))
-            return nn.Sequential(linear, nn.BatchNorm1d(n_classes, momentum=momentum)) if top_norm else linear
+            return nn.Sequential(linear, BatchNorm1d(n_classes, momentum=momentum)) if top_norm else linear
 
         super().__init__(
             nn.Sequential(*_wide(conv, channels, 128)),

@@ -3,6 +3,8 @@
 from torch import nn
 
 from ict.fields import positive
+from ict.networks.padded import Conv2d
+from ict.networks.parts import BatchNorm2d
 from ict.networks.staged import GlobalMean, Staged, drop, image_channels
 
 _SLOPE = 0.1
@@ -28,4 +30,4 @@ def _pair(n_in: int, n_out: int) -> tuple[nn.Module, ...]:
 
 def _conv(n_in: int, n_out: int) -> tuple[nn.Module, ...]:
     # Batch norm takes any bias away again.
-    return nn.Conv2d(n_in, n_out, 3, padding=1, bias=False), nn.BatchNorm2d(n_out)
+    return Conv2d(n_in, n_out, 3, padding=1, bias=False), BatchNorm2d(n_out)

@@ -4,8 +4,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from ict.networks.parts import InParts
 
-class MeanOnlyBatchNorm(_BatchNorm):
+
+class _MeanOnly(_BatchNorm):
     """Takes the mean of each channel away and adds a learned bias; deviations stay as they are. [B, C, ...].
 
     A kind of torch's batch norm, so that whatever freezes, averages or makes anew the statistics of batch norm, such
@@ -43,3 +45,7 @@ class MeanOnlyBatchNorm(_BatchNorm):
         # momentum none: the plain mean of all batches since the last reset
         weight = 1 / self.num_batches_tracked.to(mean.dtype) if self.momentum is None else self.momentum
         self.running_mean.lerp_(mean, weight)
+
+
+class MeanOnlyBatchNorm(InParts, _MeanOnly):
+    pass

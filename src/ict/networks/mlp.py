@@ -5,6 +5,7 @@ from math import prod
 from torch import nn
 
 from ict.fields import positive
+from ict.networks.parts import BatchNorm1d
 from ict.networks.staged import Staged, drop
 
 
@@ -41,4 +42,4 @@ class WideMLP(Staged):
 
 
 def _hidden(n_in: int, n_out: int, p: float) -> tuple[nn.Module, ...]:
-    return nn.Linear(n_in, n_out), nn.BatchNorm1d(n_out), nn.ReLU(), drop(p)
+    return nn.Linear(n_in, n_out), BatchNorm1d(n_out), nn.ReLU(), drop(p)

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from ict.errors import UserError
 from ict.fields import check, positive
+from ict.networks.padded import Conv2d
+from ict.networks.parts import BatchNorm2d
 from ict.networks.staged import GlobalMean, Staged, drop, image_channels
 
 Variant = Literal["authors", "oliver"]
@@ -91,12 +93,12 @@ class WideResNet(Staged):
             self.apply(_initialise)
 
 
-def _conv(n_in: int, n_out: int, kernel: int, stride: int, bias: bool) -> nn.Conv2d:
-    return nn.Conv2d(n_in, n_out, kernel, stride, padding=kernel // 2, bias=bias)
+def _conv(n_in: int, n_out: int, kernel: int, stride: int, bias: bool) -> Conv2d:
+    return Conv2d(n_in, n_out, kernel, stride, padding=kernel // 2, bias=bias)
 
 
 def _activation(n: int, momentum: float, slope: float) -> tuple[nn.Module, ...]:
-    return nn.BatchNorm2d(n, momentum=momentum), nn.LeakyReLU(slope)
+    return BatchNorm2d(n, momentum=momentum), nn.LeakyReLU(slope)
 
 
 def _initialise(module: nn.Module) -> None:

@@ -1,0 +1,112 @@
+"""What the fast step does to networks, checked on the CPU: parts joined, channels padded, layouts changed."""
+
+from copy import deepcopy
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ict.averages import WeightAverage
+from ict.engine.fast import FastForward
+from ict.engine.forward import Forward
+from ict.networks import NETWORKS
+from ict.networks.padded import pad_channels
+from ict.networks.parts import can_join, joined
+
+IMAGES = {"convnet": (1, 8, 8), "cnn13": (3, 12, 12), "wrn-28-2": (3, 8, 8), "mlp-wide": (5,)}
+every_network = pytest.mark.parametrize("name", list(IMAGES))
+
+
+def built(name: str, **options: object) -> nn.Module:
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        network: nn.Module = NETWORKS[name](IMAGES[name], 4, **options).double()
+    return network
+
+
+def parts(name: str) -> tuple[Tensor, Tensor]:
+    draws = torch.Generator().manual_seed(1)
+    a, b = (torch.randn(n, *IMAGES[name], generator=draws, dtype=torch.float64) for n in (4, 6))
+    return a, 3 * b + 1
+
+
+def gradients(network: nn.Module) -> list[Tensor]:
+    return [p.grad for p in network.parameters() if p.grad is not None]
+
+
+@every_network
+def test_parts_in_one_forward_are_as_if_one_after_the_other(name: str) -> None:
+    apart, together = built(name), built(name)
+    a, b = parts(name)
+    z_a, z_b = apart(a), apart(b)
+    with joined(together, (4, 6)):
+        z = together(torch.cat([a, b]))
+    torch.testing.assert_close(z, torch.cat([z_a, z_b]), rtol=1e-12, atol=1e-12)
+    for x, y in zip(apart.buffers(), together.buffers(), strict=True):
+        torch.testing.assert_close(x, y, rtol=1e-12, atol=1e-12)
+    (z_a.square().mean() + z_b.square().mean()).backward()
+    (z[:4].square().mean() + z[4:].square().mean()).backward()
+    torch.testing.assert_close(gradients(apart), gradients(together), rtol=1e-9, atol=1e-12)
+    assert not torch.allclose(together(torch.cat([a, b])), z), "afterwards they are one batch again"
+
+
+def test_mean_only_norm_takes_parts_too() -> None:
+    apart, together = (built("cnn13", norm="mean-only") for _ in range(2))
+    a, b = parts("cnn13")
+    expected = torch.cat([apart(a), apart(b)])
+    with joined(together, (4, 6)):
+        torch.testing.assert_close(together(torch.cat([a, b])), expected, rtol=1e-12, atol=1e-12)
+
+
+@every_network
+def test_every_network_can_join_and_a_stranger_cannot(name: str) -> None:
+    assert can_join(built(name))
+    assert not can_join(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)))
+
+
+@pytest.mark.parametrize("name", ["convnet", "cnn13", "wrn-28-2"])
+def test_padded_channels_change_nothing(name: str) -> None:
+    plain, padded = built(name), built(name)
+    pad_channels(padded)
+    (a, _), (b, _) = parts(name), parts(name)
+    out = padded(b)
+    torch.testing.assert_close(plain(a), out, rtol=1e-12, atol=1e-12)
+    out.square().mean().backward()
+    plain(a).square().mean().backward()
+    torch.testing.assert_close(gradients(plain), gradients(padded), rtol=1e-9, atol=1e-12)
+    assert padded.state_dict().keys() == plain.state_dict().keys()
+
+
+@every_network
+def test_the_fast_forward_is_the_exact_one_up_to_rounding(name: str) -> None:
+    network = built(name).float()
+    exact, fast = Forward(deepcopy(network)), FastForward(deepcopy(network), compile=False)
+    a, b = (part.float() for part in parts(name))
+    for x, y in zip(exact.each(a, b), fast.each(a, b), strict=True):
+        assert y.dtype == torch.float32
+        torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-4)
+    with fast.precise():
+        for x, y in zip(exact.features(a, b), fast.features(a, b), strict=True):
+            torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-4)
+
+
+def test_a_network_with_foreign_norms_is_run_part_by_part() -> None:
+    network = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
+    exact, fast = Forward(deepcopy(network)), FastForward(network, compile=False)
+    a, b = (part.float() for part in parts("mlp-wide"))
+    for x, y in zip(exact.each(a, b), fast.each(a, b), strict=True):
+        torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-4)
+
+
+def test_an_average_follows_parameters_whose_memory_was_replaced() -> None:
+    student = built("convnet")
+    average = WeightAverage(student)
+    average.update(1.0)  # changes nothing
+    FastForward(student, compile=False)
+    FastForward(average.module, compile=False)
+    with torch.no_grad():
+        for p in student.parameters():
+            p.add_(1.0)
+    average.update(0.25)
+    for p, q in zip(student.parameters(), average.module.parameters(), strict=True):
+        torch.testing.assert_close(q, p - 0.25)
