@@ -52,8 +52,8 @@ MUTANTS = {
     ),
     "the teacher is the student": Mutant(
         "engine/step.py",
-        "teacher = Forward(state.evaluated, gradient=False)",
-        "teacher = Forward(state.student, gradient=False)",
+        "Forward(state.evaluated, gradient=False)",
+        "Forward(state.student, gradient=False)",
         STEPS,
     ),
     "gradient through the teacher": Mutant(
@@ -118,7 +118,7 @@ MUTANTS = {
     ),
     "dropout draws on instead of being keyed": Mutant(
         "engine/step.py",
-        "default_generator(rng.device).manual_seed(fold(program.seed, Use.DROPOUT, step))",
+        "default_generator(program.rng.device).manual_seed(fold(program.seed, Use.DROPOUT, step))",
         "pass",
         "tests/test_resume.py::test_resume_is_bitwise_for_every_algorithm",
     ),
@@ -146,6 +146,18 @@ MUTANTS = {
         "x = self._moved(self.whiten(x), rng, flip)",
         STEPS,
     ),
+    "joined parts share their statistics": Mutant(
+        "networks/parts.py",
+        "norm.parts = sizes",
+        "norm.parts = ()",
+        "tests/test_parts.py",
+    ),
+    "the average holds on to memory that was replaced": Mutant(
+        "averages.py",
+        "(_tensors(network, self.average_buffers) for network in (self.module, self.student))",
+        "vars(self).setdefault('kept', [[t.data for t in _tensors(n, False)] for n in (self.module, self.student)])",
+        "tests/test_parts.py::test_an_average_follows_parameters_whose_memory_was_replaced",
+    ),
     "manifold mixup mixes at every depth": Mutant(
         "algorithms/hidden.py",
         "torch.where(drawn == stage, lam, 1.0)",
@@ -172,7 +184,7 @@ MUTANTS = {
     ),
     "the memory is never written": Mutant(
         "engine/step.py",
-        "state.memory[program.batches.unlabeled_rows(step)] = loss.memory",
+        "state.memory[picked.unlabeled] = loss.memory",
         "pass",
         VIEWS + "::test_temporal_ensembling_is_the_explicit_epoch_formula",
     ),

@@ -42,6 +42,7 @@ def tiny_cifar10(folder: Path) -> None:
         rows.tofile(batches / f"{name}.bin")
 
 
+@pytest.mark.filterwarnings("ignore:fast mode needs a GPU")
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_command(words: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)

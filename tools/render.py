@@ -17,7 +17,7 @@ from ict import ranking
 from ict.demo import table
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = ("README.md", "docs/moons.md", "docs/comparison.md")
+DOCUMENTS = ("README.md", "docs/moons.md", "docs/comparison.md", "docs/performance.md")
 
 
 def read(name: str) -> Any:
@@ -131,6 +131,19 @@ def variants() -> str:
     return ranking.table(read("compare-digits-100-variants"))
 
 
+def ladder() -> str:
+    result = read("h200/step")
+    lines = ["| network | algorithm | version | ms an update | again | GB |", "|---|---|---|---|---|---|"]
+    for row in result["rows"]:
+        numbers = f"{row['ms']:.2f} | {row['ms_again']:.2f} | {row['memory_gb']:.2f}"
+        lines.append(f"| {row['network']} | {row['algorithm']} | {row['version']} | {numbers} |")
+    return "\n".join(lines) + (
+        f"\n\n100 labeled and 100 unlabeled images, everything included; {result['machine']}, torch "
+        f"{result['versions']['torch']}, {result['finished'][:10]}, where a large bfloat16 product runs at "
+        f"{result['peak_tflops_bf16']:.0f} TFLOP/s. File: [step.json](../results/h200/step.json)."
+    )
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "demo": demo,
     "moons": moons,
@@ -139,6 +152,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "compare": compare,
     "comparison": comparison,
     "variants": variants,
+    "ladder": ladder,
 }
 
 

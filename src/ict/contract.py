@@ -43,6 +43,10 @@ class Network(Protocol):
         """Forwards inside, of batches of one shape, drop the same units."""
         ...
 
+    def precise(self) -> AbstractContextManager[None]:
+        """Forwards inside are in full float32, even in fast mode."""
+        ...
+
 
 class Draws(Protocol):
     """Explicit randomness, the same on every rank; see `rng.Rng`."""

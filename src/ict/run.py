@@ -23,10 +23,11 @@ from ict.data.whiten import Whiten, fit
 from ict.engine import checkpoint, loop
 from ict.engine.batches import Batches
 from ict.engine.evaluate import error
+from ict.engine.fast import Captured
 from ict.engine.finish import final_network
 from ict.engine.plan import make_plan
 from ict.engine.state import State, make_state
-from ict.engine.step import Program
+from ict.engine.step import Program, update
 from ict.engine.view import View
 from ict.errors import UserError
 from ict.files import write_json
@@ -83,14 +84,14 @@ def train(
     is copied, not changed. Without `out` nothing is written. `log` gets a dict every few steps.
     """
     target = pick_device(device)
-    if mode == "fast":
-        why = "is not built yet" if target.type == "cuda" else "needs a GPU"
-        warnings.warn(f"fast mode {why}: running the exact step on {target.type}.", stacklevel=2)
+    if mode == "fast" and target.type != "cuda":
+        warnings.warn(f"fast mode needs a GPU: running the exact step on {target.type}.", stacklevel=2)
     recipe, data = _fill_in(recipe, settings, data, network, seed, data_dir)
     folder = Folder(Path(out)) if out is not None else None
     if folder:
         folder.check(recipe, seed, resume=resume, force=force)
-    with untouched_globals(target, _threads(data)):
+    fast = mode == "fast" and target.type == "cuda"
+    with untouched_globals(target, _threads(data), exact=not fast):
         job = prepare(recipe, seed, data, network, target, folder if resume and not force else None)
         state = job.state
         if folder:
@@ -111,7 +112,9 @@ def train(
                 log(metrics)
 
         saver = checkpoint.Saver(folder.path, checkpoint_seconds) if folder else None
-        loop.train(job.program, state, loop.Watch(job.valid, job.view, recipe.eval), record, saver)
+        watch = loop.Watch(job.valid, job.view, recipe.eval)
+        step = Captured(job.program, state, fast=fast) if target.type == "cuda" else update
+        loop.train(job.program, state, watch, record, saver, step)
         network = final_network(job.program, state, recipe.swa)
         result = job.result(network)
     if folder:
@@ -384,15 +387,15 @@ def _threads(data: Dataset) -> int | None:
 
 
 @contextmanager
-def untouched_globals(device: torch.device, threads: int | None = None) -> Iterator[None]:
-    """Exact arithmetic inside; the caller's random state and torch's switches are as before afterwards."""
+def untouched_globals(device: torch.device, threads: int | None = None, *, exact: bool = True) -> Iterator[None]:
+    """Exact arithmetic inside, unless told otherwise; random state and torch's switches are as before afterwards."""
     deterministic, before = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
     cudnn = torch.backends.cudnn
     with (
         torch.random.fork_rng([device] if device.type == "cuda" else []),
-        cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False),
+        cudnn.flags(enabled=True, benchmark=not exact, deterministic=exact, allow_tf32=False),
     ):
-        if device.type == "cuda":
+        if device.type == "cuda" and exact:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only so
             torch.use_deterministic_algorithms(True)
         torch.set_num_threads(threads or before)

@@ -38,8 +38,10 @@ class VAT:
         (u,) = batch.u
         z_x = student(batch.x)
         with student.frozen_stats(), student.same_masks():
-            z = student(u)
-            z_r = student(u + self.perturbation(student, u, z.detach(), rng))
+            with student.precise():  # at half precision the rounding of z would be all that the gradient sees
+                z = student(u)
+                r = self.perturbation(student, u, z.detach(), rng)
+            z_r = student(u + r)
 
         l_s = cross_entropy(z_x, one_hot(batch.y, like=z_x))
         l_us = self._divergence(z.detach(), z_r)

@@ -45,7 +45,7 @@ class Forward:
 
     @contextmanager
     def same_masks(self) -> Iterator[None]:
-        layers = [m for m in self.module.modules() if isinstance(m, _DropoutNd)]
+        layers = self._dropouts()
         for layer in layers:
             vars(layer)["forward"] = _OneMask(layer)  # hides the class's own `forward`
         try:
@@ -53,6 +53,13 @@ class Forward:
         finally:
             for layer in layers:
                 del vars(layer)["forward"]
+
+    def _dropouts(self) -> list[_DropoutNd]:
+        return [m for m in self.module.modules() if isinstance(m, _DropoutNd) and m.p > 0]
+
+    @contextmanager
+    def precise(self) -> Iterator[None]:
+        yield  # as everything here is
 
     def _run(self, function: Callable[..., Tensor], x: Tensor, **options: Any) -> Tensor:
         with torch.set_grad_enabled(self.gradient and torch.is_grad_enabled()):
