@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from ict.data.dataset import Dataset as Dataset
     from ict.errors import Diverged as Diverged
     from ict.errors import UserError as UserError
+    from ict.estimator import ICTClassifier as ICTClassifier
+    from ict.estimator import SemiSupervisedClassifier as SemiSupervisedClassifier
+    from ict.folds import LabeledKFold as LabeledKFold
     from ict.networks import NETWORKS as NETWORKS
     from ict.recipe import Recipe as Recipe
     from ict.recipes import RECIPES as RECIPES
@@ -28,12 +31,15 @@ if TYPE_CHECKING:
 _HOMES = {
     "ALGORITHMS": "ict.algorithms",
     "DATASETS": "ict.data",
+    "LabeledKFold": "ict.folds",
     "NETWORKS": "ict.networks",
     "RECIPES": "ict.recipes",
     "Dataset": "ict.data.dataset",
     "Diverged": "ict.errors",
+    "ICTClassifier": "ict.estimator",
     "Recipe": "ict.recipe",
     "Run": "ict.run",
+    "SemiSupervisedClassifier": "ict.estimator",
     "UserError": "ict.errors",
     "evaluate": "ict.run",
     "from_arrays": "ict.data.arrays",

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 @contextmanager
-def progress_bar(total: int, title: str = "") -> Iterator[Callable[[dict[str, Any]], None]]:
+def progress_bar(total: int, title: str = "", shown: bool = True) -> Iterator[Callable[[dict[str, Any]], None]]:
     """A function that takes a record of metrics and moves the bar to its step; silent when stderr is no terminal."""
     columns = (
         TextColumn("{task.description}"),
@@ -19,7 +19,7 @@ def progress_bar(total: int, title: str = "") -> Iterator[Callable[[dict[str, An
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
+    with Progress(*columns, console=Console(stderr=True), disable=not (shown and sys.stderr.isatty())) as progress:
         task = progress.add_task(title, total=total)
 
         def advance(record: dict[str, Any]) -> None:

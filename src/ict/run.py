@@ -91,7 +91,7 @@ def train(
     if folder:
         folder.check(recipe, seed, resume=resume, force=force)
     fast = mode == "fast" and target.type == "cuda"
-    with untouched_globals(target, _threads(data), exact=not fast):
+    with untouched_globals(target, threads_for(data), exact=not fast):
         job = prepare(recipe, seed, data, network, target, folder if resume and not force else None)
         state = job.state
         if folder:
@@ -113,8 +113,7 @@ def train(
 
         saver = checkpoint.Saver(folder.path, checkpoint_seconds) if folder else None
         watch = loop.Watch(job.valid, job.view, recipe.eval)
-        step = Captured(job.program, state, fast=fast) if target.type == "cuda" else update
-        loop.train(job.program, state, watch, record, saver, step)
+        loop.train(job.program, state, watch, record, saver, updater(job, fast))
         network = final_network(job.program, state, recipe.swa)
         result = job.result(network)
     if folder:
@@ -214,6 +213,13 @@ def prepare(
     return Job(recipe, seed, data, indices, view, program, state)
 
 
+def updater(job: Job, fast: bool = False) -> Callable[[Program, State], None]:
+    """What does an update of this job: a captured step on a GPU, the eager one elsewhere."""
+    if job.state.first_bad.device.type == "cuda":
+        return Captured(job.program, job.state, fast=fast)
+    return update
+
+
 def _algorithm(part: Part) -> Algorithm:
     made = ALGORITHMS[part.name](**part.options)
     if not isinstance(getattr(made, "needs", None), Needs) or not callable(getattr(made, "loss", None)):
@@ -260,7 +266,7 @@ def evaluate(folder: str | Path, *, device: Device = "auto", data_dir: str | Pat
         raise UserError(f"{folder} was trained on the caller's own data or network: evaluate it from Python.")
     data = load_data(recipe, seed, data_dir)
     target = pick_device(device)
-    with untouched_globals(target, _threads(data)):
+    with untouched_globals(target, threads_for(data)):
         network = _build(recipe, data, seed)
         network.load_state_dict(home.load_tensors(home.model))
         view = View(recipe.inputs, _whiten(recipe, data, home).to(target))
@@ -381,7 +387,7 @@ def _limited(test: Examples, limit: int | None) -> Examples:
     return test if limit is None else Examples(test.x[:limit], test.y[:limit])
 
 
-def _threads(data: Dataset) -> int | None:
+def threads_for(data: Dataset) -> int | None:
     """One for tiny examples: more gain little, and lose many times over when something else needs a core."""
     return 1 if data.train.x[0].numel() < 1024 else None
 

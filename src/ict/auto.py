@@ -1,0 +1,62 @@
+"""Which method to trust, by folds of the labeled examples, and whether the unlabeled ones helped."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ict.fitted import GRAPH, Array, Fitter, Model, Network
+from ict.folds import LabeledKFold
+from ict.verdict import Verdict, verdict
+
+CANDIDATES = ("supervised", GRAPH, "ict")
+_FOLDS = 3
+_SHORTER = 4  # a fold's runs have this many times fewer updates than the final one
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The winner, and what its folds say."""
+
+    method: str
+    model: Model
+    verdict: Verdict | None  # none where no fold was possible
+    errors: dict[str, list[float]]  # by candidate and fold
+    remark: str
+
+
+def choose(
+    fitter: Fitter,
+    inputs: Array,
+    labels: NDArray[np.int64],
+    n_classes: int,
+    seed: int,
+    candidates: tuple[str, ...] = CANDIDATES,
+) -> Choice:
+    """Compare, refit the winner on everything; a winner is never worse than supervised on its own folds."""
+    fewest = int(np.bincount(labels[labels >= 0], minlength=n_classes).min())
+    if fewest < 2 or (labels >= 0).all():
+        method = "ict" if (labels < 0).any() else "supervised"
+        why = "a class has fewer than two labels" if fewest < 2 else "nothing is unlabeled"
+        remark = f"No folds were compared, since {why}: {method} was taken."
+        return Choice(method, fitter.fit(method, inputs, labels, n_classes, seed), None, {}, remark)
+    errors: dict[str, list[float]] = {name: [] for name in candidates}
+    sizes = []
+    quick = fitter.shorter(_SHORTER, len(labels))
+    for _, held_out in LabeledKFold(min(_FOLDS, fewest), random_state=seed % 2**32).split(inputs, labels):
+        hidden = labels.copy()
+        hidden[held_out] = -1
+        sizes.append(len(held_out))
+        for name in candidates:
+            model = quick.fit(name, inputs, hidden, n_classes, seed)
+            if isinstance(model, Network) and model.interrupted:
+                return Choice(name, model, None, {}, f"Interrupted while methods were compared: {name} as it was then.")
+            wrong = model.predict_proba(inputs[held_out]).argmax(1) != labels[held_out]
+            errors[name].append(float(wrong.mean()))
+    # a few held-out labels cannot tell the good from the better: between equals ICT for images, whose shifts teach it
+    # what no graph knows, and the graph for vectors
+    preferred = ("ict", GRAPH, "supervised") if inputs.ndim > 2 else (GRAPH, "ict", "supervised")
+    winner = min((name for name in preferred if name in candidates), key=lambda name: float(np.mean(errors[name])))
+    said = verdict(errors["supervised"], errors[winner], sizes) if winner != "supervised" else None
+    remark = str(said) if said else "The unlabeled rows did not help on the folds: supervised was taken."
+    return Choice(winner, fitter.fit(winner, inputs, labels, n_classes, seed), said, errors, remark)

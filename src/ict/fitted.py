@@ -1,0 +1,150 @@
+"""Fitting a method to arrays, without the rest of a run: no folder, no test set."""
+
+import warnings
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from ict.console import progress_bar
+from ict.data.arrays import from_arrays
+from ict.data.dataset import Dataset, Examples
+from ict.defaults import after_seeding, default_recipe, default_steps, seeding_recipe
+from ict.engine import loop
+from ict.engine.finish import final_network
+from ict.folds import LabeledKFold
+from ict.graph import GraphPropagation
+from ict.recipe import OWN, Part, Recipe, change
+from ict.run import Device, pick_device, prepare, threads_for, untouched_globals, updater
+from ict.settings import Optimizer
+
+Array = NDArray[Any]
+GRAPH = "graph"  # a method that trains no network
+_CHUNK = 1024  # examples predicted at a time
+_GRAPH_LIMIT = 100_000  # rows: beyond that the exact search for neighbors takes minutes
+_FEW_LABELS = 10  # a class, up to which images are seeded
+_TRUSTED = 0.6  # share of held-out labels that a graph must guess to be believed
+
+
+class Model(Protocol):
+    def predict_proba(self, inputs: Array, /) -> Array: ...
+
+
+@dataclass
+class Network:
+    """A trained network on scaled inputs."""
+
+    module: nn.Module
+    n_updates: int
+    recipe: dict[str, Any]
+    interrupted: bool  # by Ctrl-C, before its last update
+
+    @torch.no_grad()
+    def predict_proba(self, inputs: Array) -> Array:
+        device = next(self.module.parameters()).device
+        # float64 on a CPU, so that a row's answer does not depend on which others are asked with it
+        dtype = torch.float64 if device.type == "cpu" else torch.float32
+        network = deepcopy(self.module).to(dtype).eval()
+        chunks = torch.from_numpy(inputs).split(_CHUNK)
+        found: Array = torch.cat([network(c.to(device, dtype)).softmax(1).double().cpu() for c in chunks]).numpy()
+        return found
+
+
+@dataclass(frozen=True)
+class Fitter:
+    """How a method is fitted: everything but the data."""
+
+    network: nn.Module | None = None
+    steps: int | None = None
+    settings: tuple[str, ...] = ()
+    device: Device = "auto"
+    verbose: int = 0
+
+    def fit(self, method: str, inputs: Array, labels: NDArray[np.int64], n_classes: int, seed: int) -> Model:
+        """`inputs` are scaled, [n, features] or [n, c, h, w]; `labels` are -1 where unknown."""
+        if method == GRAPH:
+            return GraphPropagation().fit(inputs, labels)
+        data = _balanced(from_arrays(inputs, labels, classes=tuple(map(str, range(n_classes)))))
+        recipe = default_recipe(method, data.shape, len(data.train), self.steps)
+        network = self.network
+        if network is not None:
+            own = Part(OWN, {"class": type(network).__qualname__})
+            # nothing is known about it, so an optimizer that asks for little: without batch norm SGD's rate collapses
+            recipe = replace(recipe, network=own, optimizer=Optimizer(name="adam", lr=1e-3))
+        guesses = graph_guesses(inputs, labels, seed) if method == "ict" else None
+        if guesses is not None:
+            guessed = replace(data, train=Examples(data.train.x, torch.from_numpy(guesses)), labeled_rows=None)
+            if inputs.ndim == 2:
+                data = guessed  # without shifts consistency alone would forget them
+            else:
+                seeded = self._train(seeding_recipe(recipe), guessed, network, seed)
+                if seeded.interrupted:
+                    return seeded
+                network, recipe = seeded.module, after_seeding(recipe)
+        return self._train(change(recipe, self.settings), data, network, seed)
+
+    def shorter(self, times: int, n_examples: int) -> "Fitter":
+        """The same with that many times fewer updates, and silent."""
+        steps = self.steps or default_steps(n_examples)
+        return replace(self, steps=max(steps // times, 1), verbose=0)
+
+    def _train(self, recipe: Recipe, data: Dataset, network: nn.Module | None, seed: int) -> Network:
+        target = pick_device(self.device)
+        interrupted = False
+        with untouched_globals(target, threads_for(data)):
+            job = prepare(recipe.resolved(), seed, data, network, target)
+            watch = loop.Watch(job.valid, job.view, recipe.eval)
+            with progress_bar(recipe.train.steps, recipe.name, shown=bool(self.verbose)) as advance:
+                try:
+                    loop.train(job.program, job.state, watch, advance, None, updater(job))
+                except KeyboardInterrupt:
+                    interrupted = True
+                    warnings.warn(
+                        f"interrupted after {job.state.step} updates; the model is as good as that.", stacklevel=4
+                    )
+            module = final_network(job.program, job.state, recipe.swa).eval()
+        return Network(module, job.state.step, recipe.to_dict(), interrupted)
+
+
+def graph_guesses(inputs: Array, labels: NDArray[np.int64], seed: int) -> NDArray[np.int64] | None:
+    """A class for every row by graph propagation; none where it would not help, or cannot be believed.
+
+    Vectors are always helped. Images, whose shifts teach a network more, only while labels are few.
+    """
+    counts = np.bincount(labels[labels >= 0])
+    if len(labels) > _GRAPH_LIMIT or (labels >= 0).all() or len(counts) < 2:
+        return None
+    if inputs.ndim > 2 and counts.max() > _FEW_LABELS:
+        return None
+    if counts.min() >= 2:
+        right = [
+            (model.transduction.probs[held_out].argmax(1) == labels[held_out]).mean()
+            for model, held_out in _graphs_of_folds(inputs, labels, seed)
+        ]
+        if np.mean(right) < _TRUSTED:
+            return None
+    guesses: NDArray[np.int64] = GraphPropagation().fit(inputs, labels).transduction.probs.argmax(1)
+    return np.where(labels >= 0, labels, guesses)
+
+
+def _graphs_of_folds(inputs: Array, labels: NDArray[np.int64], seed: int) -> list[tuple[GraphPropagation, Array]]:
+    folds = LabeledKFold(2, random_state=seed % 2**32)
+    made = []
+    for _, held_out in folds.split(inputs, labels):
+        hidden = labels.copy()
+        hidden[held_out] = -1
+        made.append((GraphPropagation().fit(inputs, hidden), held_out))
+    return made
+
+
+def _balanced(data: Dataset) -> Dataset:
+    """Labeled rows repeated so that every class is drawn about as often as the largest."""
+    labels = data.train.y.numpy()
+    rows = np.flatnonzero(labels >= 0)
+    counts = np.bincount(labels[rows])
+    repeats = np.round(counts.max() / counts[labels[rows]]).astype(int)
+    return replace(data, labeled_rows=torch.from_numpy(np.repeat(rows, repeats)))

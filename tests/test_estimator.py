@@ -1,0 +1,226 @@
+"""The scikit-learn front: scikit-learn's own checks, shapes and labels of all kinds, and what users rely on."""
+
+import os
+import pickle
+import signal
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from torch import nn
+
+from ict import ICTClassifier, SemiSupervisedClassifier
+from ict.errors import UserError
+from ict.fitted import Network
+
+QUICK: dict[str, Any] = {"steps": 40, "device": "cpu", "random_state": 0}
+
+
+def minus_one_is_no_class(estimator: Any) -> dict[str, str]:
+    return {"check_classifiers_classes": "it has -1 as a class, which here marks the unlabeled"}
+
+
+@pytest.mark.filterwarnings("ignore")  # the checks provoke many
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
+    [
+        ICTClassifier(steps=40, device="cpu"),
+        SemiSupervisedClassifier(steps=40, device="cpu"),
+        SemiSupervisedClassifier("graph"),
+    ],
+    expected_failed_checks=minus_one_is_no_class,
+)
+def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def blobs(n: int = 240, per_class: int = 5) -> tuple[Any, Any, Any]:
+    X, truth = make_blobs(n, centers=3, n_features=6, random_state=0)
+    y = np.full(n, -1)
+    for label in range(3):
+        rows = np.flatnonzero(truth == label)[:per_class]
+        y[rows] = label
+    return X, y, truth
+
+
+def test_unlabeled_rows_are_guessed_and_labeled_ones_kept() -> None:
+    X, y, truth = blobs()
+    model = ICTClassifier(**QUICK).fit(X, y)
+    assert (model.transduction_[y >= 0] == y[y >= 0]).all()
+    assert (model.transduction_ == truth).mean() > 0.95 and model.score(X, truth) > 0.95
+    np.testing.assert_allclose(model.predict_proba(X).sum(1), 1)
+    assert model.classes_.tolist() == [0, 1, 2] and model.n_iter_ == 40
+
+
+@pytest.mark.parametrize("unknown", [None, np.nan, -1, "-1"])
+def test_labels_may_be_texts_with_any_sign_of_being_unknown(unknown: Any) -> None:
+    X, y, truth = blobs()
+    names = np.array(["ant", "bee", "cow"])
+    texts = [unknown if label < 0 else names[label] for label in y]
+    model = ICTClassifier(**QUICK).fit(X, np.array(texts, dtype=object))
+    assert model.classes_.tolist() == ["ant", "bee", "cow"]
+    assert (model.predict(X) == names[truth]).mean() > 0.95
+
+
+def test_unlabeled_examples_may_come_apart() -> None:
+    X, y, _ = blobs()
+    together = ICTClassifier(**QUICK).fit(np.concatenate([X[y >= 0], X[y < 0]]), np.concatenate([y[y >= 0], y[y < 0]]))
+    apart = ICTClassifier(**QUICK).fit(X[y >= 0], y[y >= 0], unlabeled_X=X[y < 0])
+    np.testing.assert_array_equal(together.predict_proba(X), apart.predict_proba(X))
+    assert len(apart.transduction_) == len(X)
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (8, 8, 1), (1, 8, 8)], ids=["n h w", "n h w c", "n c h w"])
+def test_images_of_every_layout_are_the_same_to_it(shape: tuple[int, ...]) -> None:
+    images, truth = load_digits(return_X_y=True)
+    y = np.where(np.arange(300) < 60, truth[:300], -1)
+    model = ICTClassifier(**QUICK).fit(images[:300].reshape(-1, *shape), y)
+    flat = ICTClassifier(**QUICK).fit(images[:300].reshape(-1, 8, 8), y)
+    np.testing.assert_array_equal(
+        model.predict_proba(images[:50].reshape(-1, *shape)), flat.predict_proba(images[:50].reshape(-1, 8, 8))
+    )
+    assert isinstance(model.model_, Network)
+    assert model.model_.recipe["network"]["name"] == "convnet" and model.model_.recipe["inputs"]["pad"] == 1
+
+
+def test_torch_tensors_and_integers_are_taken() -> None:
+    X, y, _ = blobs()
+    model = ICTClassifier(**QUICK).fit(torch.from_numpy(X), torch.from_numpy(y))
+    expected = ICTClassifier(**QUICK).fit(X, y)
+    np.testing.assert_array_equal(model.predict(torch.from_numpy(X)), expected.predict(X))
+
+
+def test_any_module_that_returns_logits_will_do() -> None:
+    X, y, truth = blobs()
+    network = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3))
+    before = [p.clone() for p in network.parameters()]
+    model = ICTClassifier(network=network, **{**QUICK, "steps": 400}).fit(X, y)
+    assert isinstance(model.model_, Network) and isinstance(model.model_.module, nn.Sequential)
+    assert model.score(X, truth) > 0.9
+    assert all(torch.equal(a, b) for a, b in zip(before, network.parameters(), strict=True)), "it trains a copy"
+    with pytest.raises(UserError, match="logits"):
+        ICTClassifier(network=nn.Linear(6, 5), **QUICK).fit(X, y)
+
+
+def test_same_seed_same_bits_and_the_global_state_is_left_alone() -> None:
+    X, y, _ = blobs()
+    torch.manual_seed(5)
+    np.random.seed(5)
+    expected = torch.rand(3), np.random.rand(3)
+    torch.manual_seed(5)
+    np.random.seed(5)
+    one, two = (ICTClassifier(**QUICK).fit(X, y).predict_proba(X) for _ in range(2))
+    assert (one == two).all()
+    assert torch.equal(torch.rand(3), expected[0]) and (np.random.rand(3) == expected[1]).all()
+    other = ICTClassifier(**{**QUICK, "random_state": 1}).fit(X, y).predict_proba(X)
+    assert not (one == other).all()
+
+
+def test_clone_pickle_pipeline_and_search() -> None:
+    X, y, truth = blobs()
+    model = ICTClassifier(**QUICK, settings=("train.weight=30",)).fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(model.predict_proba(X), again.predict_proba(X))
+    assert clone(model).get_params() == model.get_params()
+    pipeline = make_pipeline(StandardScaler(), ICTClassifier(**QUICK)).fit(X, y)
+    assert pipeline.score(X, truth) > 0.95
+    search = GridSearchCV(ICTClassifier(**QUICK), {"steps": [5, 40]}, cv=2).fit(X[:60], truth[:60])
+    assert search.best_params_["steps"] in (5, 40)
+    assert cross_val_score(ICTClassifier(**QUICK), X[:60], truth[:60], cv=2).shape == (2,)
+
+
+def test_unequal_label_counts_do_not_drown_a_class() -> None:
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(0, 1, (300, 2)), rng.normal([2.5, 0], 1, (300, 2))])
+    truth = np.repeat([0, 1], 300)
+    y = np.full(600, -1)
+    y[:40], y[300:304] = 0, 1  # ten to one, while the examples are as many
+    model = ICTClassifier(**{**QUICK, "steps": 200}).fit(X, y)
+    recall = [(model.predict(X)[truth == label] == label).mean() for label in (0, 1)]
+    assert min(recall) > 0.75
+
+
+def test_an_interrupted_fit_leaves_a_usable_model() -> None:
+    X, y, _ = blobs()
+    timer = threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.warns(UserWarning, match="interrupted after"):
+        model = ICTClassifier(**{**QUICK, "steps": 50_000}).fit(X, y)
+    assert 0 < model.n_iter_ < 50_000 and model.predict(X).shape == (240,)
+
+
+def test_it_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
+    X, y, _ = blobs()
+    ICTClassifier(**QUICK).fit(X, y)
+    said = capfd.readouterr()
+    assert said.out == said.err == ""
+
+
+@pytest.mark.parametrize(
+    ("y", "says"),
+    [
+        (np.full(240, -1), "no label"),
+        (np.array(["a", 1] * 120, dtype=object), "mixes"),
+        (np.zeros(7), "inconsistent"),
+        (np.zeros((240, 2)), "1d"),
+    ],
+)
+def test_a_wrong_y_is_told_in_a_sentence(y: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        ICTClassifier(**QUICK).fit(blobs()[0], y)
+
+
+def test_auto_compares_on_folds_and_says_whether_the_unlabeled_rows_helped() -> None:
+    X, y, truth = blobs()
+    model = SemiSupervisedClassifier(**QUICK).fit(X, y)
+    assert set(model.fold_errors_) == {"supervised", "graph", "ict"}
+    means = {name: np.mean(errors) for name, errors in model.fold_errors_.items()}
+    assert means[model.method_] == min(means.values()), "never worse than supervised on its own folds"
+    assert model.remark_ and model.score(X, truth) > 0.95
+
+
+def test_auto_with_one_label_in_a_class_says_that_there_are_no_folds() -> None:
+    X, y, truth = blobs(per_class=1)
+    model = SemiSupervisedClassifier(**QUICK).fit(X, y)
+    assert model.verdict_ is None and "fewer than two labels" in model.remark_ and model.method_ == "ict"
+    assert model.score(X, truth) > 0.9
+
+
+def test_auto_keeps_supervised_training_where_the_unlabeled_rows_mislead() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 6))
+    truth = (X[:, 0] > 0).astype(int)  # no gap anywhere: a graph and consistency have nothing to hold on to
+    y = np.where(np.arange(400) < 60, truth, -1)
+    model = SemiSupervisedClassifier(**{**QUICK, "steps": 200}).fit(X, y)
+    means = {name: np.mean(errors) for name, errors in model.fold_errors_.items()}
+    assert means[model.method_] <= means["supervised"]
+
+
+def test_graph_propagation_is_a_method_of_its_own() -> None:
+    X, y, truth = blobs()
+    model = SemiSupervisedClassifier("graph").fit(X, y)
+    assert model.method_ == "graph" and model.score(X, truth) > 0.95
+
+
+def test_data_frames_keep_their_column_names() -> None:
+    pandas = pytest.importorskip("pandas")
+    X, y, _ = blobs()
+    frame = pandas.DataFrame(X, columns=list("abcdef"))
+    model = ICTClassifier(**QUICK).fit(frame, pandas.Series(y))
+    assert model.feature_names_in_.tolist() == list("abcdef")
+    np.testing.assert_array_equal(model.predict(frame), ICTClassifier(**QUICK).fit(X, y).predict(X))
+
+
+def test_unknown_methods_and_settings_are_named() -> None:
+    X, y, _ = blobs()
+    with pytest.raises(UserError, match="mean-teacher"):
+        SemiSupervisedClassifier("mean-techer", **QUICK).fit(X, y)
+    with pytest.raises(UserError, match=r"train\.weight"):
+        ICTClassifier(**QUICK, settings=("train.wieght=3",)).fit(X, y)

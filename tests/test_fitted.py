@@ -1,0 +1,55 @@
+"""When a graph's guesses are used, and what a recipe for unknown data looks like."""
+
+import numpy as np
+import pytest
+
+from ict.defaults import METHODS, default_recipe, default_steps, seeding_recipe
+from ict.errors import UserError
+from ict.fitted import graph_guesses
+from tests.test_estimator import blobs
+
+
+def test_vectors_are_guessed_and_known_labels_kept() -> None:
+    X, y, truth = blobs()
+    guesses = graph_guesses(X.astype(np.float32), y.astype(np.int64), 0)
+    assert guesses is not None and (guesses[y >= 0] == y[y >= 0]).all()
+    assert (guesses == truth).mean() > 0.95
+
+
+def test_a_graph_that_guesses_held_out_labels_badly_is_not_believed() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 30)).astype(np.float32)
+    y = np.where(np.arange(400) < 80, rng.integers(0, 4, 400), -1)  # labels that mean nothing
+    assert graph_guesses(X, y, 0) is None
+
+
+@pytest.mark.parametrize(("per_class", "guessed"), [(4, True), (11, False)])
+def test_images_are_guessed_only_while_labels_are_few(per_class: int, guessed: bool) -> None:
+    X, y, _ = blobs(per_class=per_class)
+    images = np.repeat(X.astype(np.float32), 6, axis=1).reshape(-1, 1, 6, 6)
+    assert (graph_guesses(images, y, 0) is not None) == guessed
+
+
+def test_nothing_to_guess() -> None:
+    X, _, truth = blobs()
+    assert graph_guesses(X, truth, 0) is None, "everything is labeled"
+    assert graph_guesses(X, np.where(np.arange(240) < 5, 0, -1), 0) is None, "there is one class alone"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_has_a_recipe_for_images_and_for_vectors(method: str) -> None:
+    for shape, network in (((3, 32, 32), "convnet"), ((17,), "mlp-wide"), ((1, 3, 3), "mlp-wide")):
+        recipe = default_recipe(method, shape, 5000).resolved()
+        assert recipe.network.name == network and recipe.train.steps == default_steps(5000) == 2000
+        assert recipe.inputs.pad == {32: 2, 17: 0, 3: 1}[shape[-1]]
+
+
+def test_steps_follow_the_number_of_examples_within_bounds() -> None:
+    assert [default_steps(n) for n in (10, 3000, 10_000, 10**6)] == [1500, 1500, 4000, 20_000]
+    assert default_recipe("ict", (4,), 10**6, steps=7).train.steps == 7
+    assert seeding_recipe(default_recipe("ict", (4,), 10)).train.steps == 375
+
+
+def test_an_unknown_method_is_named() -> None:
+    with pytest.raises(UserError, match="did you mean ict"):
+        default_recipe("itc", (4,), 10)
