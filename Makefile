@@ -30,7 +30,7 @@ format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Every number and picture in the README and the docs, from scratch: about forty minutes on two cores.
+# Every number and picture in the README and the docs, from scratch: about an hour on two cores.
 results: setup
 	$(BIN)/ict demo --out runs/results --seeds 10
 	cp runs/results/demo.json results/demo-10.json
@@ -50,6 +50,8 @@ results: setup
 		--methods ict,ict-mixed-labels,ict-no-teacher,ict-hidden,ict-ce,ict-kl,ict-sharpened
 	cp runs/results/variants/compare.json results/compare-digits-100-variants.json
 	$(BIN)/python benchmarks/cpu.py --out results/cpu.json
+	$(BIN)/python benchmarks/estimator.py --out results/estimator.json
+	$(BIN)/python benchmarks/graph.py --out results/graph.json
 	$(BIN)/python tools/render.py
 	$(BIN)/python tools/methods.py
 

@@ -7,11 +7,12 @@ import ict
 
 SOURCE = Path(ict.__file__).parent
 LAYERS = [
-    {"errors", "fields", "files", "registry", "ops", "rng", "schedules", "contract", "settings"},
-    {"networks", "algorithms", "averages", "data"},
+    {"errors", "fields", "files", "labels", "registry", "ops", "rng", "schedules", "contract", "settings"},
+    {"networks", "algorithms", "averages", "data", "graph", "folds", "inputs", "verdict"},
     {"engine"},
-    {"recipe", "recipes", "folder", "provenance", "run"},
-    {"console", "parallel", "demo", "figure", "table", "compare", "live_table", "ranking"},
+    {"recipe", "recipes", "folder", "provenance", "run", "defaults"},
+    {"console", "parallel", "demo", "figure", "table", "compare", "live_table", "ranking"}
+    | {"estimator", "auto", "fitted", "own_fit", "model_folder"},
     {"cli"},
 ]
 LAYER = {name: i for i, names in enumerate(LAYERS) for name in names}

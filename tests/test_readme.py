@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 from ict import cli
 
@@ -75,9 +76,19 @@ def test_it_has_commands_of_every_kind() -> None:
     assert {words[1] for words in COMMANDS} == {"list", "train", "show", "compare", "table", "figure"}
 
 
+PYTHON = [block for language, block in BLOCKS if language == "python"]
+
+
+def test_the_two_line_example_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ict.defaults.default_steps", lambda n: 40)
+    images, truth = load_digits(return_X_y=True)
+    names = {"X": images[:300].reshape(-1, 8, 8), "y": np.where(np.arange(300) < 60, truth[:300], -1)}
+    exec(PYTHON[0], names)
+    assert len(names["model"].transduction_) == 300
+
+
 def test_the_python_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    python = [block for language, block in BLOCKS if language == "python"]
-    exec(python[0], {})
+    exec(PYTHON[1], {})
     error, shape = capsys.readouterr().out.split(" ", 1)
     assert float(error) < 0.2 and "100, 3" in shape
 

@@ -17,7 +17,7 @@ from ict import ranking
 from ict.demo import table
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = ("README.md", "docs/moons.md", "docs/comparison.md", "docs/performance.md")
+DOCUMENTS = ("README.md", "docs/moons.md", "docs/comparison.md", "docs/performance.md", "docs/own-data.md")
 
 
 def read(name: str) -> Any:
@@ -131,6 +131,33 @@ def variants() -> str:
     return ranking.table(read("compare-digits-100-variants"))
 
 
+def estimator() -> str:
+    result = read("estimator")
+    lines = [
+        "| estimator | data | labels a class | accuracy | worst seed | seconds a fit |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in result["rows"]:
+        mean, worst = f"{fmean(row['accuracy']):.1%}", f"{min(row['accuracy']):.1%}"
+        lines.append(
+            f"| {row['estimator']} | {row['data']} | {row['labels']} | {mean} | {worst} | {row['seconds']:.0f} |"
+        )
+    return "\n".join(lines) + (
+        f"\n\nTest accuracy on 30 % held out, mean over {len(result['seeds'])} seeds, all settings at their defaults; "
+        f"{origin(result)}, two fits at a time. File: [estimator.json](../results/estimator.json), written by "
+        f"`benchmarks/estimator.py`.\n\n{graph()}"
+    )
+
+
+def graph() -> str:
+    result = read("graph")
+    return (
+        f"Graph propagation over {result['rows']:,} rows of {result['features']} features takes "
+        f"{result['fit_seconds']:.0f} s and {result['peak_gigabytes']:.1f} GB "
+        "([graph.json](../results/graph.json), `benchmarks/graph.py`)."
+    )
+
+
 def ladder() -> str:
     result = read("h200/step")
     lines = ["| network | algorithm | version | ms an update | again | GB |", "|---|---|---|---|---|---|"]
@@ -153,6 +180,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "comparison": comparison,
     "variants": variants,
     "ladder": ladder,
+    "estimator": estimator,
 }
 
 

@@ -102,6 +102,46 @@ def evaluate(
 
 
 @app.command()
+def fit(
+    path: Annotated[
+        Path, typer.Argument(help="A folder of images in class folders, or a .npz, .npy, .csv or .parquet.")
+    ],
+    out: Annotated[Path, typer.Option(help="The model's folder.")] = Path("model"),
+    method: Annotated[str, typer.Option(help="auto, or a method such as ict or mean-teacher.")] = "auto",
+    labels: Annotated[Path | None, typer.Option(help="A CSV of paths and labels, or labels of a .npy.")] = None,
+    label_column: Annotated[str | None, typer.Option(help="The column of a table that holds the labels.")] = None,
+    size: Annotated[
+        int | None, typer.Option(min=4, help="Side of the square images. [default: by their sizes]")
+    ] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out what cannot be read, and say so.")] = False,
+    steps: Annotated[int | None, typer.Option(min=1, help="Updates. [default: by the number of examples]")] = None,
+    seed: Annotated[int, typer.Option(help="Decides the held-out part, the weights and every draw.")] = 0,
+    settings: Settings = None,
+    device: DeviceName = "auto",
+) -> None:
+    """Train on your own labeled and unlabeled examples; write a model and predictions for the unlabeled ones."""
+    from ict.data.own import read_own
+    from ict.fitted import Fitter
+    from ict.own_fit import fit_files
+
+    data = read_own(path, labels=labels, label_column=label_column, size=size, skip_bad=skip_bad)
+    typer.echo(fit_files(data, out, method, Fitter(None, steps, tuple(settings or ()), device, verbose=1), seed))
+
+
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Argument(help="A folder that 'ict fit' wrote.")],
+    path: Annotated[Path, typer.Argument(help="Examples of the same kind.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file of predictions.")] = Path("predictions.csv"),
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out what cannot be read, and say so.")] = False,
+) -> None:
+    """Predict with a fitted model."""
+    from ict.own_fit import predict_files
+
+    typer.echo(predict_files(model, path, out, skip_bad=skip_bad))
+
+
+@app.command()
 def show(
     recipe: Annotated[str, typer.Argument(help="A name that 'ict list' shows, or a JSON file.")],
     settings: Settings = None,

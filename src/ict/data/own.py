@@ -1,0 +1,107 @@
+"""A user's own data in memory: a folder of images, NumPy arrays, or a table."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ict.errors import UserError
+
+UNKNOWN = {"", "nan", "-1", "-1.0"}
+
+
+@dataclass(frozen=True)
+class OwnData:
+    """What `read_own` found: features float32 [n, f], or images uint8 [n, h, w] (gray) or [n, h, w, 3]."""
+
+    x: NDArray[Any]
+    y: NDArray[np.object_]  # the label of each example as text, None where unknown
+    names: tuple[str, ...]  # a path relative to the folder, or "row 17" counted from 1
+    remarks: tuple[str, ...]  # what the user should know, in plain words
+
+
+def read_own(
+    path: Path,
+    *,
+    labels: Path | None = None,
+    label_column: str | None = None,
+    size: int | None = None,
+    skip_bad: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> OwnData:
+    """Read a folder of images, a .npz or .npy of arrays, or a .csv or .parquet table.
+
+    `labels` is a file of labels for a folder or arrays; `size` and `progress` (done, total) are for images.
+    """
+    if not path.exists():
+        raise UserError(f"{path} does not exist: give a folder of images or a .npz, .npy, .csv or .parquet file.")
+    if labels is not None and not labels.is_file():
+        raise UserError(f"the labels {labels} are not a file: give one that exists.")
+    kind = path.suffix.lower()
+    if not path.is_dir() and size is not None:
+        raise UserError(f"size={size} is for a folder of images, which {path} is not: leave it out.")
+    # Imported here because the readers import this file, and pillow is needed for images only.
+    if path.is_dir():
+        from ict.data.own_images import read_images
+
+        if label_column is not None and labels is None:
+            raise UserError(f"label_column '{label_column}' needs a table, but {path} is a folder: pass labels too.")
+        return read_images(path, labels, label_column, size, skip_bad, progress)
+
+    from ict.data.own_tables import read_arrays, read_table
+
+    if kind in (".npz", ".npy"):
+        if label_column is not None:
+            raise UserError(f"label_column '{label_column}' needs a table, but {path} holds arrays: leave it out.")
+        return read_arrays(path, labels, skip_bad)
+    if kind in (".csv", ".parquet"):
+        if labels is not None:
+            raise UserError(f"{path} is a table with its own label column: leave out the labels {labels}.")
+        return read_table(path, label_column, skip_bad)
+    raise UserError(f"{path} is of an unknown kind: give a folder of images or a .npz, .npy, .csv or .parquet file.")
+
+
+def label_texts(values: Iterable[Any]) -> NDArray[np.object_]:
+    """Labels as stripped texts, None where unknown."""
+    found = [_label_text(value) for value in values]
+    texts = np.empty(len(found), dtype=object)
+    texts[:] = found
+    return texts
+
+
+def _label_text(value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # whole labels become floats where some are missing
+    text = str(value).strip()
+    return None if text.casefold() in UNKNOWN else text
+
+
+def listed(names: Sequence[str]) -> str:
+    """Up to five names, and how many more there are."""
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + more
+
+
+def counted(n: int, singular: str, plural: str) -> str:
+    """'1 image was' or '2 images were'."""
+    return f"{n} {singular if n == 1 else plural}"
+
+
+def no_labels(y: NDArray[np.object_]) -> list[str]:
+    """The remark on data without a single label: enough to predict on, not to learn from."""
+    return [] if any(label is not None for label in y) else ["no example has a label"]
+
+
+def text_of(path: Path) -> str:
+    """A text file's contents, with or without the mark that spreadsheets put first."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        raise UserError(f"{path} cannot be read as text: save it as UTF-8.") from None

@@ -1,0 +1,89 @@
+"""A trained network as a folder that other programs can read: weights, settings, class names and a model card.
+
+Loading runs no code from the folder and unpickles nothing.
+"""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+
+from ict import __version__
+from ict.errors import UserError
+from ict.files import read_json, write_atomic, write_json
+from ict.fitted import Network
+from ict.inputs import ArrayInputs
+from ict.networks import NETWORKS
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """What can predict: examples as they were read, to probabilities of the named classes."""
+
+    network: Network
+    inputs: ArrayInputs
+    classes: tuple[str, ...]
+
+    def predict_proba(self, x: NDArray[Any]) -> NDArray[Any]:
+        return self.network.predict_proba(self.inputs(x))
+
+
+def save_model(folder: Path, model: SavedModel, about: dict[str, Any]) -> None:
+    """Write the folder; `about` is what else a reader should know, such as how it was trained and how good it is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = {name: t.detach().cpu().clone().contiguous() for name, t in model.network.module.state_dict().items()}
+    config = {
+        "format": FORMAT,
+        "ict": __version__,
+        "network": model.network.recipe["network"],
+        "inputs": asdict(model.inputs),
+        "updates": model.network.n_updates,
+        "recipe": model.network.recipe,
+        "about": about,
+    }
+    write_atomic(folder / "model.safetensors", save(weights))
+    write_json(folder / "labels.json", {"classes": list(model.classes)})
+    write_atomic(folder / "README.md", _card(model, about).encode())
+    write_json(folder / "config.json", config)  # last: a folder without it is not a model
+
+
+def load_model(folder: Path) -> SavedModel:
+    """The model in a folder."""
+    if not (folder / "config.json").exists():
+        raise UserError(f"{folder} holds no model: there is no config.json in it; 'ict fit' writes one.")
+    config, labels = read_json(folder / "config.json"), read_json(folder / "labels.json")
+    if config.get("format") != FORMAT:
+        raise UserError(f"{folder}/config.json has format {config.get('format')}: this version reads {FORMAT}.")
+    try:
+        options = dict(config["network"])
+        inputs = ArrayInputs(**{**config["inputs"], "shape": tuple(config["inputs"]["shape"])})
+        classes = tuple(labels["classes"])
+        probe = inputs(np.zeros((1, *inputs.shape)))
+        module = NETWORKS[options.pop("name")](tuple(probe.shape[1:]), len(classes), **options)
+        module.load_state_dict(load_file(folder / "model.safetensors"))
+    except (KeyError, TypeError, RuntimeError, OSError, SafetensorError) as problem:
+        raise UserError(f"{folder} is not a whole model ({problem}): fit it again.") from None
+    return SavedModel(
+        Network(module.eval(), config.get("updates", 0), config.get("recipe", {}), False), inputs, classes
+    )
+
+
+def _card(model: SavedModel, about: dict[str, Any]) -> str:
+    lines = [
+        "# Model card",
+        "",
+        f"A {model.network.recipe['network']['name']} network trained by `ict` {__version__}.",
+        "",
+        f"- classes: {len(model.classes)} (`labels.json`)",
+        f"- an example: {'x'.join(map(str, model.inputs.shape))} numbers, scaled as `config.json` says",
+        *(f"- {name}: {value}" for name, value in about.items() if isinstance(value, str | int | float)),
+        "",
+        "Probabilities are the network's own; they are not calibrated.",
+    ]
+    return "\n".join(lines) + "\n"

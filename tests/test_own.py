@@ -1,0 +1,589 @@
+"""A user's own data, against files made here: whole, odd and damaged."""
+
+import os
+import pickle
+import struct
+import sys
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from ict.data.own import OwnData, read_own
+from ict.errors import UserError
+
+RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
+
+
+def noise(seed: int, *shape: int) -> NDArray[np.uint8]:
+    return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
+
+
+def save(path: Path, image: Image.Image | NDArray[Any], **options: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    (image if isinstance(image, Image.Image) else Image.fromarray(image)).save(path, **options)
+    return path
+
+
+def two_classes(folder: Path, *shape: int) -> dict[str, NDArray[np.uint8]]:
+    """Two images of each class and one unlabeled, by name in order."""
+    names = ("cat/a.png", "cat/deep/er/b.png", "dog/a.png", "dog/b.PNG", "unlabeled/c.png")
+    arrays = {name: noise(i, *(shape or (16, 16))) for i, name in enumerate(names)}
+    for name, array in arrays.items():
+        save(folder / name, array)
+    return arrays
+
+
+def the_one(data: OwnData, name: str) -> NDArray[Any]:
+    return np.asarray(data.x[data.names.index(name)])
+
+
+def refused(path: Path, *words: str, **options: Any) -> None:
+    with pytest.raises(UserError) as caught:
+        read_own(path, **options)
+    sentence = str(caught.value)
+    assert all(word in sentence for word in words), sentence
+    assert "\n" not in sentence
+    assert sentence.endswith(".")
+
+
+def flat(folder: Path, names: Sequence[str] = ("a.png", "b.png", "sub/c.png")) -> Path:
+    for i, name in enumerate(names):
+        save(folder / name, noise(i, 8, 8))
+    return folder
+
+
+# --- folders of images ---
+
+
+def test_class_folders_give_labels_and_the_rest_is_unlabeled(tmp_path: Path) -> None:
+    arrays = two_classes(tmp_path)
+    data = read_own(tmp_path)
+    assert data.names == tuple(arrays)
+    assert data.y.tolist() == ["cat", "cat", "dog", "dog", None]
+    assert data.x.dtype == np.uint8
+    assert np.array_equal(data.x, np.stack(list(arrays.values())))
+    assert data.remarks == ()
+
+
+def test_one_color_image_makes_all_rgb(tmp_path: Path) -> None:
+    arrays = two_classes(tmp_path)
+    color = noise(9, 16, 16, 3)
+    save(tmp_path / "dog/z.png", color)
+    data = read_own(tmp_path)
+    assert data.x.shape == (6, 16, 16, 3)
+    assert np.array_equal(the_one(data, "dog/z.png"), color)
+    assert np.array_equal(the_one(data, "cat/a.png"), np.repeat(arrays["cat/a.png"][..., None], 3, axis=2))
+
+
+@pytest.mark.parametrize(("sides", "size"), [((3, 3), 8), ((20, 90), 24), ((19, 19), 16), ((500, 400), 64)])
+def test_the_size_is_the_median_of_the_shorter_sides(tmp_path: Path, sides: tuple[int, int], size: int) -> None:
+    two_classes(tmp_path, *sides)
+    assert read_own(tmp_path).x.shape == (5, size, size)
+    assert read_own(tmp_path, size=13).x.shape == (5, 13, 13)
+
+
+def test_the_middle_is_kept(tmp_path: Path) -> None:
+    two_classes(tmp_path)
+    wide = np.zeros((16, 48), np.uint8)
+    wide[:, 16:32] = noise(3, 16, 16)
+    save(tmp_path / "cat/wide.png", wide)
+    assert np.array_equal(the_one(read_own(tmp_path), "cat/wide.png"), wide[:, 16:32])
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png", "tif", "webp"])
+def test_exif_orientation_is_applied(tmp_path: Path, suffix: str) -> None:
+    two_classes(tmp_path)
+    upright = np.zeros((16, 16), np.uint8)
+    upright[:8] = 255
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turn by 90 degrees clockwise to view
+    save(tmp_path / f"cat/turned.{suffix}", Image.fromarray(np.rot90(upright).copy()), exif=exif)
+    seen = the_one(read_own(tmp_path), f"cat/turned.{suffix}")
+    seen = seen if seen.ndim == 2 else seen[..., 0]  # webp is always in color
+    assert seen[:6].min() > 200
+    assert seen[10:].max() < 55
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "I;16"])
+def test_modes(tmp_path: Path, mode: str) -> None:
+    two_classes(tmp_path)
+    gray = mode in ("1", "L", "LA", "I;16")
+    if mode == "I;16":
+        image = Image.fromarray(np.full((16, 16), 65535, np.uint16))
+        image.putpixel((0, 0), 257 * 100)
+        image.putpixel((1, 0), 0)
+    else:
+        image = Image.new("RGB", (16, 16), "white" if gray else RED)
+        image.paste("black" if gray else BLUE, (1, 0, 2, 1))
+        image = image.quantize(4) if mode == "PA" else image
+        image = image.convert(mode)
+    if mode in ("LA", "PA", "RGBA"):
+        alpha = Image.new("L", (16, 16), 255)
+        alpha.putpixel((0, 0), 0)
+        image.putalpha(alpha)
+    # Neither format holds every mode.
+    name = "cat/m.tif" if mode in ("CMYK", "PA") else "cat/m.png"
+    save(tmp_path / name, image)
+    data = read_own(tmp_path)
+    seen = the_one(data, name)
+    assert data.x.ndim == (3 if gray else 4)
+    first = {"I;16": 100, "L": 255, "1": 255, "LA": 255, "PA": 255, "RGBA": 255}.get(mode, RED)
+    assert np.array_equal(seen[0, 0], np.broadcast_to(first, seen[0, 0].shape))  # white where it was transparent
+    assert np.array_equal(seen[0, 1], 0 if gray else BLUE)
+    assert np.array_equal(seen[8, 8], 255 if gray else RED)
+
+
+def test_a_palette_with_a_transparent_color_is_laid_on_white(tmp_path: Path) -> None:
+    two_classes(tmp_path)
+    image = Image.new("P", (16, 16), 0)
+    image.putpalette([*GREEN, *BLUE])
+    image.putpixel((3, 0), 1)
+    save(tmp_path / "cat/t.gif", image, transparency=1)
+    save(tmp_path / "cat/t.png", image, transparency=1)
+    data = read_own(tmp_path)
+    for name in ("cat/t.gif", "cat/t.png"):
+        assert the_one(data, name)[0, 3].tolist() == [255, 255, 255]
+        assert the_one(data, name)[0, 0].tolist() == list(GREEN)
+
+
+def test_half_transparent_gray_is_laid_on_white(tmp_path: Path) -> None:
+    two_classes(tmp_path)
+    save(tmp_path / "cat/h.png", Image.new("LA", (16, 16), (0, 51)))  # a fifth
+    assert np.unique(the_one(read_own(tmp_path), "cat/h.png")).tolist() == [204]
+
+
+def bomb(side: int) -> bytes:
+    """A PNG whose header promises side x side pixels."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"\0")) + chunk(b"IEND", b"")
+
+
+def bad_file(kind: str, path: Path) -> None:
+    save(path, noise(5, 64, 64), format="PNG")
+    whole = path.read_bytes()
+    if kind == "pipe":
+        path.unlink()
+        os.mkfifo(path)
+        return
+    content = {
+        "empty": b"",
+        "text": b"no image",
+        "truncated": whole[: len(whole) // 2],
+        "headless": whole[100:],
+        "corrupt": whole[:200] + bytes(200) + whole[400:],
+        "bomb": bomb(30_000),
+        "half a bomb": bomb(10_000),  # pillow only warns
+        "postscript": save(path, noise(5, 9, 9), format="EPS").read_bytes(),
+    }[kind]
+    path.write_bytes(content)
+
+
+REASONS = {
+    "empty": "is empty",
+    "text": "known kind",
+    "truncated": "truncated",
+    "headless": "known kind",
+    "corrupt": "corrupt",
+    "bomb": "pixels",
+    "half a bomb": "pixels",
+    "postscript": "known kind",  # which pillow would hand to Ghostscript
+    "pipe": "not a file",
+}
+
+
+@pytest.mark.parametrize("kind", REASONS)
+def test_a_bad_image_is_named_or_left_out(tmp_path: Path, kind: str) -> None:
+    arrays = two_classes(tmp_path)
+    bad_file(kind, tmp_path / "cat/b.png")
+    refused(tmp_path, "cat/b.png", "skip_bad", REASONS[kind])
+    data = read_own(tmp_path, skip_bad=True, size=16)
+    assert data.names == tuple(arrays)
+    assert np.array_equal(data.x, np.stack(list(arrays.values())))
+    assert data.remarks == ("1 image could not be read and was left out: cat/b.png",)
+
+
+def test_bad_images_are_counted_and_five_are_named(tmp_path: Path) -> None:
+    two_classes(tmp_path)
+    for i in range(7):
+        (tmp_path / f"cat/bad{i}.jpg").write_bytes(b"x")
+    (remark,) = read_own(tmp_path, skip_bad=True).remarks
+    assert remark.startswith("7 images could not be read and were left out: cat/bad0.jpg, ")
+    assert remark.endswith("cat/bad4.jpg and 2 more")
+
+
+def test_a_bad_color_image_does_not_color_the_others(tmp_path: Path) -> None:
+    arrays = two_classes(tmp_path)
+    raw = save(tmp_path / "cat/b.png", noise(1, 64, 64, 3)).read_bytes()
+    (tmp_path / "cat/b.png").write_bytes(raw[:2000])
+    assert np.array_equal(read_own(tmp_path, skip_bad=True).x, np.stack(list(arrays.values())))
+
+
+def test_only_bad_images(tmp_path: Path) -> None:
+    for kind in ("empty", "truncated"):
+        (tmp_path / kind / "a").mkdir(parents=True)
+        bad_file(kind, tmp_path / kind / "a/a.png")
+        refused(tmp_path / kind, "none of the 1", skip_bad=True)
+
+
+def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
+    folder, outside = tmp_path / "in", tmp_path / "out"
+    arrays = two_classes(folder)
+    two_classes(outside)
+    (folder / "cat/inside.png").symlink_to(folder / "cat/a.png")
+    (folder / "cat/broken.png").symlink_to(folder / "cat/gone.png")
+    (folder / "cat/link.png").symlink_to(outside / "cat/a.png")
+    (folder / "horse").symlink_to(outside / "dog")
+    refused(folder, "cat/broken.png")
+    (folder / "cat/broken.png").unlink()
+    refused(folder, "cat/link.png", "leads out")
+    data = read_own(folder, skip_bad=True)
+    assert set(data.names) == {*arrays, "cat/inside.png"}
+    assert data.remarks == ("2 images could not be read and were left out: cat/link.png, horse",)
+    (folder / "cat/link.png").unlink()
+    refused(folder, "horse", "link")
+
+
+def test_hidden_files_are_passed_over_and_others_counted(tmp_path: Path) -> None:
+    arrays = two_classes(tmp_path)
+    for name in (".hidden/a.png", "cat/._a.png", "cat/.DS_Store"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    assert read_own(tmp_path).names == tuple(arrays)
+    assert read_own(tmp_path).remarks == ()
+    (tmp_path / "notes.txt").write_text("x")
+    (tmp_path / "cat/notes.txt").write_text("x")
+    assert read_own(tmp_path).remarks == ("2 files that are not images were ignored",)
+
+
+def test_remarks_on_sizes_single_images_and_duplicates(tmp_path: Path) -> None:
+    arrays = two_classes(tmp_path)
+    save(tmp_path / "eel/a.png", noise(8, 129, 129))
+    for name in ("dog/same.png", "unlabeled/same.png"):
+        save(tmp_path / name, arrays["cat/a.png"])
+    assert read_own(tmp_path).remarks == (
+        "1 class has a single labeled image: eel",
+        "the images differ widely in size, with sides from 16 to 129 pixels",
+        "1 image is in different classes, byte for byte: cat/a.png = dog/same.png",
+    )
+
+
+def test_folders_that_cannot_be_learned_from(tmp_path: Path) -> None:
+    refused(tmp_path, "no images")
+    save(tmp_path / "cat/a.png", noise(0, 8, 8))
+    save(tmp_path / "unlabeled/a.png", noise(1, 8, 8))
+    refused(tmp_path, "'cat'", "another class")
+    two_classes(tmp_path)
+    refused(tmp_path, "size=0", size=0)
+
+
+def test_images_without_any_label_can_be_predicted_on(tmp_path: Path) -> None:
+    data = read_own(flat(tmp_path, ("a.png", "b.png")))
+    assert data.y.tolist() == [None, None]
+    assert data.remarks == ("no example has a label",)
+
+
+def test_images_beside_the_class_folders(tmp_path: Path) -> None:
+    two_classes(tmp_path)
+    save(tmp_path / "stray.png", noise(7, 16, 16))
+    data = read_own(tmp_path)
+    assert (data.names[-2], data.y[-2]) == ("stray.png", None)
+    assert data.remarks == ("images outside the class folders count as unlabeled",)
+
+
+def test_reading_twice_is_the_same_and_leaves_no_trace(tmp_path: Path) -> None:
+    def listing() -> list[tuple[str, int, int]]:
+        paths = sorted([tmp_path, *tmp_path.rglob("*")])
+        return [(str(p), p.stat().st_mtime_ns, p.stat().st_size) for p in paths]
+
+    for i in range(30):
+        save(tmp_path / "ab"[i % 2] / f"{i * 7 % 30}.jpg", noise(i, 30 + i, 40, 3))
+    before, calls = listing(), []
+    one = read_own(tmp_path, progress=lambda done, total: calls.append((done, total)))
+    other = read_own(tmp_path)
+    assert listing() == before
+    assert calls == [(i + 1, 30) for i in range(30)]
+    assert (one.names, one.y.tolist(), one.remarks) == (other.names, other.y.tolist(), other.remarks)
+    assert list(one.names) == sorted(one.names)
+    assert np.array_equal(one.x, other.x)
+
+
+# --- a folder with a file of labels ---
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "path,label\na.png,x\n./b.png, y \n",
+        "\ufeffclass,where\r\ny,b.png\r\nx,a.png\r\n,sub/c.png\r\n\r\n",
+        'Label,note,Image\nx,"1,2",a.png\ny,,b.png\n-1,,sub\\c.png\n',
+        "what,which\na.png,x\nb.png,y\nsub/c.png,nan\n",
+        "which,filename\nx,a.png\ny,b.png\n",
+    ],
+)
+def test_a_file_of_labels(tmp_path: Path, text: str) -> None:
+    labels = flat(tmp_path) / "labels.csv"
+    labels.write_bytes(text.encode())
+    data = read_own(tmp_path, labels=labels)
+    assert data.names == ("a.png", "b.png", "sub/c.png")
+    assert data.y.tolist() == ["x", "y", None]
+    assert data.remarks == ("2 classes have a single labeled image: x, y",)  # and the labels are no ignored file
+
+
+def test_a_named_column_of_labels(tmp_path: Path) -> None:
+    labels = flat(tmp_path) / "labels.csv"
+    labels.write_text("path,label,kind\na.png,1,x\nb.png,1,y\n")
+    assert read_own(tmp_path, labels=labels, label_column="kind").y.tolist() == ["x", "y", None]
+    refused(tmp_path, "'sort'", "kind", labels=labels, label_column="sort")
+    refused(tmp_path, "'kind'", "labels", label_column="kind")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("path,label\na.png,x\ngone.png,y\n", ("'gone.png'", "line 3")),
+        ("path,label\na.png,x\n../a.png,y\n", ("'../a.png'",)),
+        ("path,label\na.png,x\na.png,y\n", ("'a.png'", "'x' and 'y'")),
+        ("a.png,x\nb.png,y\n", ("header",)),
+        ("path\na.png\n", ("header",)),
+        ("", ("header",)),
+        ('path,label\n"a.png,x\n', ("CSV",)),
+        ("path,label\na.png,\xe9\n", ("UTF-8",)),
+        ("path,label\na.png,x\nb.png,x\n", ("'x'", "another class")),
+    ],
+)
+def test_mistakes_in_a_file_of_labels(tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
+    labels = tmp_path / "labels.csv"
+    labels.write_bytes(text.encode("latin-1"))
+    refused(flat(tmp_path / "images"), *words, labels=labels)
+
+
+# --- arrays ---
+
+
+@pytest.mark.parametrize(("x_name", "y_name"), [("x", "y"), ("X", "labels"), ("features", "targets"), ("data", "y")])
+def test_features_from_an_npz(tmp_path: Path, x_name: str, y_name: str) -> None:
+    x = np.random.default_rng(0).normal(size=(5, 3))
+    arrays: dict[str, Any] = {x_name: x, y_name: np.array([1, 0, -1, 2, 0])}
+    np.savez(tmp_path / "d.npz", **arrays)
+    data = read_own(tmp_path / "d.npz")
+    assert data.x.dtype == np.float32
+    assert np.array_equal(data.x, x.astype(np.float32))
+    assert data.y.tolist() == ["1", "0", None, "2", "0"]
+    assert data.names == ("row 1", "row 2", "row 3", "row 4", "row 5")
+    assert data.remarks == ()
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (np.array([[1.0], [np.nan], [-1.0]]), ["1", None, None]),
+        (np.array([" a", "", "nan"]), ["a", None, None]),
+        (np.array([b"a", b"-1", b"b"]), ["a", None, "b"]),
+        (np.array([0.5, 2.0, 1.5]), ["0.5", "2", "1.5"]),
+    ],
+)
+def test_labels_become_texts(tmp_path: Path, labels: NDArray[Any], expected: list[str | None]) -> None:
+    np.savez(tmp_path / "d.npz", x=np.eye(3), y=labels)
+    assert read_own(tmp_path / "d.npz").y.tolist() == expected
+
+
+def test_images_from_an_npz(tmp_path: Path) -> None:
+    gray, color = noise(0, 4, 5, 6), noise(1, 4, 5, 6, 3)
+    given: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {
+        "gray": (gray, gray),
+        "one": (gray[..., None], gray),
+        "floats": (gray.astype(np.float64), gray),
+        "color": (color, color),
+        "first": (color.transpose(0, 3, 1, 2), color),
+    }
+    for name, (images, expected) in given.items():
+        np.savez(tmp_path / f"{name}.npz", images=images)
+        data = read_own(tmp_path / f"{name}.npz")
+        assert data.x.dtype == np.uint8
+        assert np.array_equal(data.x, expected)
+        assert data.remarks == ("no example has a label",)
+
+
+class Trap:
+    """Leaves a mark if it is ever unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.mark),)
+
+
+def test_pickled_objects_are_refused_and_not_run(tmp_path: Path) -> None:
+    trap = np.array([Trap(tmp_path / "mark"), None], dtype=object)
+    np.savez(tmp_path / "x.npz", x=trap)
+    np.savez(tmp_path / "y.npz", x=np.eye(2), y=trap)
+    np.save(tmp_path / "x.npy", trap)
+    (tmp_path / "raw.npy").write_bytes(pickle.dumps(trap))
+    (tmp_path / "raw.npz").write_bytes(pickle.dumps(trap))
+    for name in ("x.npz", "y.npz", "x.npy"):
+        refused(tmp_path / name, name, "Python objects")
+    for name in ("raw.npy", "raw.npz"):
+        refused(tmp_path / name, name)
+    assert not (tmp_path / "mark").exists()
+    with np.load(tmp_path / "x.npz", allow_pickle=True) as archive:  # the trap works
+        _ = archive["x"]
+    assert (tmp_path / "mark").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("y.txt", "a\n\n-1\n b \n"),
+        ("y.txt", "label\na\n\n-1\nb"),
+        ("y.csv", '"a"\n\n-1\nb\n'),
+        ("y.csv", "Class\r\na\r\n\r\n-1\r\nb\r\n"),
+    ],
+)
+def test_an_npy_with_labels_in_lines(tmp_path: Path, name: str, text: str) -> None:
+    x = noise(0, 4, 3).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    (tmp_path / name).write_bytes(text.encode())
+    data = read_own(tmp_path / "x.npy", labels=tmp_path / name)
+    assert data.y.tolist() == ["a", None, None, "b"]
+    assert isinstance(data.x, np.memmap)
+    assert np.array_equal(data.x, x)
+
+
+def test_an_npy_with_labels_in_another(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.eye(3))
+    np.save(tmp_path / "y.npy", np.array([3, -1, 4]))
+    assert read_own(tmp_path / "x.npy", labels=tmp_path / "y.npy").y.tolist() == ["3", None, "4"]
+    assert read_own(tmp_path / "x.npy").y.tolist() == [None] * 3
+
+
+def test_mistakes_in_arrays(tmp_path: Path) -> None:
+    def npz(**arrays: Any) -> Path:
+        np.savez(tmp_path / "d.npz", **arrays)
+        return tmp_path / "d.npz"
+
+    lines = tmp_path / "y.csv"
+    lines.write_text("a\nb\n")
+    refused(npz(z=np.eye(2)), "no array named")
+    refused(npz(x=np.eye(3)), "y.csv", "2 labels", "3 rows", labels=lines)
+    refused(npz(x=np.eye(2), y=np.arange(2)), "y.csv", labels=lines)
+    refused(npz(x=np.eye(3), y=np.eye(3)), "labels of float64 (3, 3)")
+    refused(npz(x=np.arange(3)), "(3,)")
+    refused(npz(x=np.eye(0)), "(0, 0)")
+    refused(npz(x=np.array([["a"]])), "<U1")
+    refused(npz(x=noise(0, 2, 5, 5, 4)), "channel")
+    refused(npz(x=np.full((2, 3, 3), 0.5)), "0 to 255")
+    refused(npz(x=np.full((2, 3, 3), -1.0)), "0 to 255")
+    refused(npz(x=np.array([[1.0, 2.0], [3.0, 1e300]])), "row 2", "column 2")
+    lines.write_text("a,b\nc,d\n")
+    refused(npz(x=np.eye(2)), "one label a line", labels=lines)
+    (tmp_path / "d.npz").write_bytes((tmp_path / "d.npz").read_bytes()[:100])
+    refused(tmp_path / "d.npz", "damaged")
+    (tmp_path / "d.npy").write_bytes(b"")
+    refused(tmp_path / "d.npy", "damaged")
+
+
+def test_rows_that_are_not_finite_are_left_out_of_arrays(tmp_path: Path) -> None:
+    x = np.array([[1.0, 2.0], [np.nan, 2.0], [5.0, 6.0]])
+    np.savez(tmp_path / "d.npz", x=x, y=np.array(["a", "b", "c"]))
+    data = read_own(tmp_path / "d.npz", skip_bad=True)
+    assert (data.x.tolist(), data.y.tolist(), data.names) == ([[1, 2], [5, 6]], ["a", "c"], ("row 1", "row 3"))
+    assert data.remarks == ("1 row was left out for lack of a finite number: row 2",)
+    np.savez(tmp_path / "d.npz", x=x[1:2])
+    refused(tmp_path / "d.npz", "every row", skip_bad=True)
+
+
+# --- tables ---
+
+
+def table(folder: Path, text: str) -> Path:
+    pytest.importorskip("pandas")
+    path = folder / "t.csv"
+    path.write_text(text)
+    return path
+
+
+def test_a_table(tmp_path: Path) -> None:
+    data = read_own(table(tmp_path, "a,Label,b\n1,x,2.5\n3,,4\n5,-1,1e3\n7, NA ,-2\n"))
+    assert data.x.dtype == np.float32
+    assert data.x.tolist() == [[1, 2.5], [3, 4], [5, 1000], [7, -2]]
+    assert data.y.tolist() == ["x", None, None, "NA"]
+    assert data.names == ("row 1", "row 2", "row 3", "row 4")
+    assert data.remarks == ()
+
+
+def test_which_column_has_the_labels(tmp_path: Path) -> None:
+    path = table(tmp_path, "x,y,class\n1,2,01\n3,4,02\n")
+    assert read_own(path).y.tolist() == ["01", "02"]  # class comes before y, and its texts stay as written
+    assert read_own(path, label_column="x").y.tolist() == ["1", "3"]
+    refused(path, "'z'", "'x', 'y', 'class'", label_column="z")
+    refused(table(tmp_path, "p,q\n1,2\n"), "label_column", "'p', 'q'")
+
+
+def test_mistakes_in_a_table(tmp_path: Path) -> None:
+    refused(table(tmp_path, "a,b,y\n1,2,0\n3,red,1\n"), "'b'", "'red' in row 2")
+    refused(table(tmp_path, "a,b,y\n1,2,0\n3,,1\n"), "row 2", "'b'", "skip_bad")
+    refused(table(tmp_path, "a,b,y\n1,2,0\n3,1e300,1\n"), "row 2", "'b'")
+    refused(table(tmp_path, "a,y\n1,0,9\n2,1,9\n"), "cannot be read")
+    refused(table(tmp_path, "a,y\n1,0\n2,1,9\n"), "cannot be read")
+    refused(table(tmp_path, "a,y\n"), "no rows")
+    refused(table(tmp_path, "y\n1\n"), "only the label column")
+    refused(table(tmp_path, ""), "cannot be read")
+
+
+def test_rows_with_gaps_are_left_out_of_a_table(tmp_path: Path) -> None:
+    data = read_own(table(tmp_path, "a,b,c,y\n1,2,5,u\n3,,5,v\n5,2,5,w\n"), skip_bad=True)
+    assert (data.x.tolist(), data.y.tolist(), data.names) == ([[1, 2, 5], [5, 2, 5]], ["u", "w"], ("row 1", "row 3"))
+    assert data.remarks == (
+        "1 row was left out for lack of a finite number: row 2",
+        "2 columns are constant: 'b', 'c'",
+    )
+
+
+def test_a_parquet_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [1, 2, 3], "target": [0.0, np.nan, 2.0], "b": pandas.array([1, None, 3], "Int64")})
+    path = tmp_path / "t.parquet"
+    path.write_bytes(b"")
+    monkeypatch.setattr(pandas, "read_parquet", lambda path: frame)  # pyarrow is optional
+    data = read_own(path, skip_bad=True)
+    assert (data.x.tolist(), data.y.tolist()) == ([[1, 1], [3, 3]], ["0", "2"])
+    refused(path, "row 2", "'b'")
+
+
+def test_a_parquet_file(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    pandas = pytest.importorskip("pandas")
+    pandas.DataFrame({"a": [1.5, 2.5], "y": ["u", None]}).to_parquet(tmp_path / "t.parquet")
+    data = read_own(tmp_path / "t.parquet")
+    assert (data.x.tolist(), data.y.tolist()) == ([[1.5], [2.5]], ["u", None])
+
+
+def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = table(tmp_path, "a,y\n1,2\n").rename(tmp_path / "t.parquet")
+    for library in ("pyarrow", "fastparquet"):
+        monkeypatch.setitem(sys.modules, library, None)
+    refused(path, "`pip install pyarrow`")
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    refused(path, "`pip install pandas`")
+
+
+def test_mistakes_in_what_is_asked_for(tmp_path: Path) -> None:
+    refused(tmp_path / "gone", "gone", "does not exist")
+    refused(tmp_path, "gone", labels=tmp_path / "gone")
+    path = table(tmp_path, "a,y\n1,2\n")
+    refused(path, "size=8", size=8)
+    refused(path, "label column", labels=path)
+    np.save(tmp_path / "x.npy", np.eye(2))
+    refused(tmp_path / "x.npy", "'q'", label_column="q")
+    refused(path.rename(tmp_path / "t.doc"), "t.doc", "unknown kind")

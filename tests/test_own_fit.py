@@ -1,0 +1,136 @@
+"""From users' files to a model folder and predictions: what is written, what it says, and that it can be trusted."""
+
+import csv
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from ict import cli
+from ict.errors import UserError
+from ict.model_folder import load_model
+from tests.test_estimator import blobs
+
+SHORT = ("--steps", "40", "--device", "cpu")
+
+
+def ict(monkeypatch: pytest.MonkeyPatch, *words: str | Path) -> int:
+    monkeypatch.setattr(sys, "argv", ["ict", *map(str, words)])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    return int(end.value.code or 0)
+
+
+def table(path: Path, per_class: int = 20) -> tuple[Any, Any]:
+    """A CSV of features with a label column that is blank for most rows."""
+    X, y, truth = blobs(per_class=per_class)
+    names = np.array(["ant", "bee", "cow"])
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*(f"f{i}" for i in range(6)), "label"])
+        for row, label in zip(X, y, strict=True):
+            writer.writerow([*row, names[label] if label >= 0 else ""])
+    return y, names[truth]
+
+
+@pytest.fixture
+def fitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> tuple[Path, str, Any]:
+    pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    y, truth = table(tmp_path / "data.csv")
+    assert ict(monkeypatch, "fit", "data.csv", "--out", "model", *SHORT) == 0
+    return tmp_path, capsys.readouterr().out, truth[y < 0]
+
+
+def test_fit_writes_a_model_and_predictions_for_every_unlabeled_row(fitted: tuple[Path, str, Any]) -> None:
+    folder, said, truth = fitted
+    assert {p.name for p in (folder / "model").iterdir()} == {
+        "model.safetensors", "config.json", "labels.json", "README.md", "predictions.csv",
+    }  # fmt: skip
+    rows = list(csv.DictReader((folder / "model/predictions.csv").read_text().splitlines()))
+    assert len(rows) == len(truth) == 180
+    assert np.mean([row["label"] == label for row, label in zip(rows, truth, strict=True)]) > 0.95
+    for row in rows:
+        probabilities = [float(row[f"p({name})"]) for name in ("ant", "bee", "cow")]
+        assert sum(probabilities) == pytest.approx(1, abs=1e-5) and float(row["probability"]) == max(probabilities)
+    assert json.loads((folder / "model/labels.json").read_text())["classes"] == ["ant", "bee", "cow"]
+    assert "of 12 held-out labels right" in said and "95 % interval" in said
+
+
+def test_the_held_out_number_is_that_of_the_saved_model_on_rows_it_never_saw(fitted: tuple[Path, str, Any]) -> None:
+    folder, said, _ = fitted
+    about = json.loads((folder / "model/config.json").read_text())["about"]
+    assert about["labeled"] == 48 and about["unlabeled"] == 180, "twelve labeled rows are in neither"
+    assert about["test"] in said
+
+
+def test_predict_gives_what_fit_gave(
+    fitted: tuple[Path, str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _, _ = fitted
+    assert ict(monkeypatch, "predict", "model", "data.csv", "-o", "again.csv") == 0
+    again = {row["example"]: row for row in csv.DictReader((folder / "again.csv").read_text().splitlines())}
+    rows = list(csv.DictReader((folder / "model/predictions.csv").read_text().splitlines()))
+    assert len(again) == 240 and all(again[row["example"]] == row for row in rows)
+
+
+def test_a_model_folder_is_read_without_running_anything_from_it(fitted: tuple[Path, str, Any]) -> None:
+    folder, _, _ = fitted
+    model = load_model(folder / "model")
+    weights = load_file(folder / "model/model.safetensors")
+    assert all(torch.equal(t, weights[name]) for name, t in model.network.module.state_dict().items())
+    (folder / "model/model.safetensors").write_bytes(b"\x80\x04cos\nsystem\n")
+    with pytest.raises(UserError, match="not a whole model"):
+        load_model(folder / "model")
+    (folder / "model/config.json").unlink()
+    with pytest.raises(UserError, match=r"no config\.json"):
+        load_model(folder / "model")
+
+
+def test_a_second_fit_does_not_overwrite_the_first(
+    fitted: tuple[Path, str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ict(monkeypatch, "fit", "data.csv", "--out", "model", *SHORT) == 2
+    assert "already holds a model" in capsys.readouterr().err
+
+
+def test_too_few_labels_to_hold_some_out_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    table(tmp_path / "few.csv", per_class=2)
+    assert ict(monkeypatch, "fit", "few.csv", "--method", "ict", *SHORT) == 0
+    assert "no accuracy was measured" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["fit", "nowhere"], "nowhere"),
+        (["fit", "data.csv", "--method", "graph"], "graph"),
+        (["fit", "data.csv", "--method", "itc"], "ict"),
+        (["predict", "nowhere", "data.csv"], "nowhere"),
+    ],
+)
+def test_mistakes_are_sentences_and_leave_nothing_behind(
+    words: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    table(tmp_path / "data.csv")
+    options = SHORT if words[0] == "fit" else ()
+    assert ict(monkeypatch, *words, *options) == 2
+    assert says in capsys.readouterr().err
+    assert {p.name for p in tmp_path.iterdir()} == {"data.csv"}
