@@ -103,6 +103,7 @@ def test_no_host_synchronisation_in_a_step(name: str, fast: bool) -> None:
                     step(run.program, run.state)
             finally:
                 torch.cuda.set_sync_debug_mode("default")
+        assert run.state.step == 11, "a synchronization would have raised before"
 
 
 def test_killed_on_the_gpu_and_resumed_is_bitwise(tmp_path: Path) -> None:

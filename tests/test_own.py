@@ -43,7 +43,7 @@ def the_one(data: OwnData, name: str) -> NDArray[Any]:
     return np.asarray(data.x[data.names.index(name)])
 
 
-def refused(path: Path, *words: str, **options: Any) -> None:
+def assert_refused(path: Path, *words: str, **options: Any) -> None:
     with pytest.raises(UserError) as caught:
         read_own(path, **options)
     sentence = str(caught.value)
@@ -205,7 +205,7 @@ REASONS = {
 def test_a_bad_image_is_named_or_left_out(tmp_path: Path, kind: str) -> None:
     arrays = two_classes(tmp_path)
     bad_file(kind, tmp_path / "cat/b.png")
-    refused(tmp_path, "cat/b.png", "skip_bad", REASONS[kind])
+    assert_refused(tmp_path, "cat/b.png", "skip_bad", REASONS[kind])
     data = read_own(tmp_path, skip_bad=True, size=16)
     assert data.names == tuple(arrays)
     assert np.array_equal(data.x, np.stack(list(arrays.values())))
@@ -232,7 +232,7 @@ def test_only_bad_images(tmp_path: Path) -> None:
     for kind in ("empty", "truncated"):
         (tmp_path / kind / "a").mkdir(parents=True)
         bad_file(kind, tmp_path / kind / "a/a.png")
-        refused(tmp_path / kind, "none of the 1", skip_bad=True)
+        assert_refused(tmp_path / kind, "none of the 1", skip_bad=True)
 
 
 def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
@@ -243,14 +243,14 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
     (folder / "cat/broken.png").symlink_to(folder / "cat/gone.png")
     (folder / "cat/link.png").symlink_to(outside / "cat/a.png")
     (folder / "horse").symlink_to(outside / "dog")
-    refused(folder, "cat/broken.png")
+    assert_refused(folder, "cat/broken.png")
     (folder / "cat/broken.png").unlink()
-    refused(folder, "cat/link.png", "leads out")
+    assert_refused(folder, "cat/link.png", "leads out")
     data = read_own(folder, skip_bad=True)
     assert set(data.names) == {*arrays, "cat/inside.png"}
     assert data.remarks == ("2 images could not be read and were left out: cat/link.png, horse",)
     (folder / "cat/link.png").unlink()
-    refused(folder, "horse", "link")
+    assert_refused(folder, "horse", "link")
 
 
 def test_hidden_files_are_passed_over_and_others_counted(tmp_path: Path) -> None:
@@ -278,12 +278,12 @@ def test_remarks_on_sizes_single_images_and_duplicates(tmp_path: Path) -> None:
 
 
 def test_folders_that_cannot_be_learned_from(tmp_path: Path) -> None:
-    refused(tmp_path, "no images")
+    assert_refused(tmp_path, "no images")
     save(tmp_path / "cat/a.png", noise(0, 8, 8))
     save(tmp_path / "unlabeled/a.png", noise(1, 8, 8))
-    refused(tmp_path, "'cat'", "another class")
+    assert_refused(tmp_path, "'cat'", "another class")
     two_classes(tmp_path)
-    refused(tmp_path, "size=0", size=0)
+    assert_refused(tmp_path, "size=0", size=0)
 
 
 def test_images_without_any_label_can_be_predicted_on(tmp_path: Path) -> None:
@@ -343,8 +343,8 @@ def test_a_named_column_of_labels(tmp_path: Path) -> None:
     labels = flat(tmp_path) / "labels.csv"
     labels.write_text("path,label,kind\na.png,1,x\nb.png,1,y\n")
     assert read_own(tmp_path, labels=labels, label_column="kind").y.tolist() == ["x", "y", None]
-    refused(tmp_path, "'sort'", "kind", labels=labels, label_column="sort")
-    refused(tmp_path, "'kind'", "labels", label_column="kind")
+    assert_refused(tmp_path, "'sort'", "kind", labels=labels, label_column="sort")
+    assert_refused(tmp_path, "'kind'", "labels", label_column="kind")
 
 
 @pytest.mark.parametrize(
@@ -364,7 +364,7 @@ def test_a_named_column_of_labels(tmp_path: Path) -> None:
 def test_mistakes_in_a_file_of_labels(tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
     labels = tmp_path / "labels.csv"
     labels.write_bytes(text.encode("latin-1"))
-    refused(flat(tmp_path / "images"), *words, labels=labels)
+    assert_refused(flat(tmp_path / "images"), *words, labels=labels)
 
 
 # --- arrays ---
@@ -432,9 +432,9 @@ def test_pickled_objects_are_refused_and_not_run(tmp_path: Path) -> None:
     (tmp_path / "raw.npy").write_bytes(pickle.dumps(trap))
     (tmp_path / "raw.npz").write_bytes(pickle.dumps(trap))
     for name in ("x.npz", "y.npz", "x.npy"):
-        refused(tmp_path / name, name, "Python objects")
+        assert_refused(tmp_path / name, name, "Python objects")
     for name in ("raw.npy", "raw.npz"):
-        refused(tmp_path / name, name)
+        assert_refused(tmp_path / name, name)
     assert not (tmp_path / "mark").exists()
     with np.load(tmp_path / "x.npz", allow_pickle=True) as archive:  # the trap works
         _ = archive["x"]
@@ -474,23 +474,23 @@ def test_mistakes_in_arrays(tmp_path: Path) -> None:
 
     lines = tmp_path / "y.csv"
     lines.write_text("a\nb\n")
-    refused(npz(z=np.eye(2)), "no array named")
-    refused(npz(x=np.eye(3)), "y.csv", "2 labels", "3 rows", labels=lines)
-    refused(npz(x=np.eye(2), y=np.arange(2)), "y.csv", labels=lines)
-    refused(npz(x=np.eye(3), y=np.eye(3)), "labels of float64 (3, 3)")
-    refused(npz(x=np.arange(3)), "(3,)")
-    refused(npz(x=np.eye(0)), "(0, 0)")
-    refused(npz(x=np.array([["a"]])), "<U1")
-    refused(npz(x=noise(0, 2, 5, 5, 4)), "channel")
-    refused(npz(x=np.full((2, 3, 3), 0.5)), "0 to 255")
-    refused(npz(x=np.full((2, 3, 3), -1.0)), "0 to 255")
-    refused(npz(x=np.array([[1.0, 2.0], [3.0, 1e300]])), "row 2", "column 2")
+    assert_refused(npz(z=np.eye(2)), "no array named")
+    assert_refused(npz(x=np.eye(3)), "y.csv", "2 labels", "3 rows", labels=lines)
+    assert_refused(npz(x=np.eye(2), y=np.arange(2)), "y.csv", labels=lines)
+    assert_refused(npz(x=np.eye(3), y=np.eye(3)), "labels of float64 (3, 3)")
+    assert_refused(npz(x=np.arange(3)), "(3,)")
+    assert_refused(npz(x=np.eye(0)), "(0, 0)")
+    assert_refused(npz(x=np.array([["a"]])), "<U1")
+    assert_refused(npz(x=noise(0, 2, 5, 5, 4)), "channel")
+    assert_refused(npz(x=np.full((2, 3, 3), 0.5)), "0 to 255")
+    assert_refused(npz(x=np.full((2, 3, 3), -1.0)), "0 to 255")
+    assert_refused(npz(x=np.array([[1.0, 2.0], [3.0, 1e300]])), "row 2", "column 2")
     lines.write_text("a,b\nc,d\n")
-    refused(npz(x=np.eye(2)), "one label a line", labels=lines)
+    assert_refused(npz(x=np.eye(2)), "one label a line", labels=lines)
     (tmp_path / "d.npz").write_bytes((tmp_path / "d.npz").read_bytes()[:100])
-    refused(tmp_path / "d.npz", "damaged")
+    assert_refused(tmp_path / "d.npz", "damaged")
     (tmp_path / "d.npy").write_bytes(b"")
-    refused(tmp_path / "d.npy", "damaged")
+    assert_refused(tmp_path / "d.npy", "damaged")
 
 
 def test_rows_that_are_not_finite_are_left_out_of_arrays(tmp_path: Path) -> None:
@@ -500,7 +500,7 @@ def test_rows_that_are_not_finite_are_left_out_of_arrays(tmp_path: Path) -> None
     assert (data.x.tolist(), data.y.tolist(), data.names) == ([[1, 2], [5, 6]], ["a", "c"], ("row 1", "row 3"))
     assert data.remarks == ("1 row was left out for lack of a finite number: row 2",)
     np.savez(tmp_path / "d.npz", x=x[1:2])
-    refused(tmp_path / "d.npz", "every row", skip_bad=True)
+    assert_refused(tmp_path / "d.npz", "every row", skip_bad=True)
 
 
 # --- tables ---
@@ -526,19 +526,19 @@ def test_which_column_has_the_labels(tmp_path: Path) -> None:
     path = table(tmp_path, "x,y,class\n1,2,01\n3,4,02\n")
     assert read_own(path).y.tolist() == ["01", "02"]  # class comes before y, and its texts stay as written
     assert read_own(path, label_column="x").y.tolist() == ["1", "3"]
-    refused(path, "'z'", "'x', 'y', 'class'", label_column="z")
-    refused(table(tmp_path, "p,q\n1,2\n"), "label_column", "'p', 'q'")
+    assert_refused(path, "'z'", "'x', 'y', 'class'", label_column="z")
+    assert_refused(table(tmp_path, "p,q\n1,2\n"), "label_column", "'p', 'q'")
 
 
 def test_mistakes_in_a_table(tmp_path: Path) -> None:
-    refused(table(tmp_path, "a,b,y\n1,2,0\n3,red,1\n"), "'b'", "'red' in row 2")
-    refused(table(tmp_path, "a,b,y\n1,2,0\n3,,1\n"), "row 2", "'b'", "skip_bad")
-    refused(table(tmp_path, "a,b,y\n1,2,0\n3,1e300,1\n"), "row 2", "'b'")
-    refused(table(tmp_path, "a,y\n1,0,9\n2,1,9\n"), "cannot be read")
-    refused(table(tmp_path, "a,y\n1,0\n2,1,9\n"), "cannot be read")
-    refused(table(tmp_path, "a,y\n"), "no rows")
-    refused(table(tmp_path, "y\n1\n"), "only the label column")
-    refused(table(tmp_path, ""), "cannot be read")
+    assert_refused(table(tmp_path, "a,b,y\n1,2,0\n3,red,1\n"), "'b'", "'red' in row 2")
+    assert_refused(table(tmp_path, "a,b,y\n1,2,0\n3,,1\n"), "row 2", "'b'", "skip_bad")
+    assert_refused(table(tmp_path, "a,b,y\n1,2,0\n3,1e300,1\n"), "row 2", "'b'")
+    assert_refused(table(tmp_path, "a,y\n1,0,9\n2,1,9\n"), "cannot be read")
+    assert_refused(table(tmp_path, "a,y\n1,0\n2,1,9\n"), "cannot be read")
+    assert_refused(table(tmp_path, "a,y\n"), "no rows")
+    assert_refused(table(tmp_path, "y\n1\n"), "only the label column")
+    assert_refused(table(tmp_path, ""), "cannot be read")
 
 
 def test_rows_with_gaps_are_left_out_of_a_table(tmp_path: Path) -> None:
@@ -558,7 +558,7 @@ def test_a_parquet_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(pandas, "read_parquet", lambda path: frame)  # pyarrow is optional
     data = read_own(path, skip_bad=True)
     assert (data.x.tolist(), data.y.tolist()) == ([[1, 1], [3, 3]], ["0", "2"])
-    refused(path, "row 2", "'b'")
+    assert_refused(path, "row 2", "'b'")
 
 
 def test_a_parquet_file(tmp_path: Path) -> None:
@@ -573,17 +573,17 @@ def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path = table(tmp_path, "a,y\n1,2\n").rename(tmp_path / "t.parquet")
     for library in ("pyarrow", "fastparquet"):
         monkeypatch.setitem(sys.modules, library, None)
-    refused(path, "`pip install pyarrow`")
+    assert_refused(path, "`pip install pyarrow`")
     monkeypatch.setitem(sys.modules, "pandas", None)
-    refused(path, "`pip install pandas`")
+    assert_refused(path, "`pip install pandas`")
 
 
 def test_mistakes_in_what_is_asked_for(tmp_path: Path) -> None:
-    refused(tmp_path / "gone", "gone", "does not exist")
-    refused(tmp_path, "gone", labels=tmp_path / "gone")
+    assert_refused(tmp_path / "gone", "gone", "does not exist")
+    assert_refused(tmp_path, "gone", labels=tmp_path / "gone")
     path = table(tmp_path, "a,y\n1,2\n")
-    refused(path, "size=8", size=8)
-    refused(path, "label column", labels=path)
+    assert_refused(path, "size=8", size=8)
+    assert_refused(path, "label column", labels=path)
     np.save(tmp_path / "x.npy", np.eye(2))
-    refused(tmp_path / "x.npy", "'q'", label_column="q")
-    refused(path.rename(tmp_path / "t.doc"), "t.doc", "unknown kind")
+    assert_refused(tmp_path / "x.npy", "'q'", label_column="q")
+    assert_refused(path.rename(tmp_path / "t.doc"), "t.doc", "unknown kind")

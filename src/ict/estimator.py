@@ -111,16 +111,16 @@ class ICTClassifier(SemiSupervisedClassifier):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.network = network
-        self.steps = steps
-        self.settings = settings
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
-
-    @property
-    def method(self) -> str:  # type: ignore[override]
-        return "ict"
+        # spelled out, since scikit-learn reads the parameters from this signature
+        super().__init__(
+            "ict",
+            network=network,
+            steps=steps,
+            settings=settings,
+            device=device,
+            random_state=random_state,
+            verbose=verbose,
+        )
 
 
 def _plain(X: Any) -> Any:
