@@ -294,6 +294,15 @@ def test_a_split_without_unlabeled_examples_is_refused() -> None:
         prepare(recipe, 0, everything, None, CPU)
 
 
+def test_a_supervised_method_trains_without_any_unlabeled_example() -> None:
+    data = load_data(tiny().resolved(), 0)
+    everything = replace(data, train=Examples(data.train.x[:600], torch.arange(600) % 10))
+    recipe = change(tiny("supervised"), ["split.labeled=600", "split.valid=0", "split.unlabeled=disjoint"])
+    job = prepare(recipe, 0, everything, None, CPU)
+    update(job.program, job.state)
+    assert len(job.indices.unlabeled) == 0 and job.state.step == 1
+
+
 def test_optimizers_are_built_as_the_settings_say() -> None:
     network = OwnNetwork(2, 2)
     sgd = make_state(network, Optimizer(lr=0.3, weight_decay=0.01), Average(), Swa()).optimizer

@@ -74,19 +74,24 @@ class Batches:
 
     def pick(self, step: int) -> Picked:
         """The rows of a step: the host's part, which reads permutations and keys."""
+        if not self.views:
+            labeled = self._labeled_rows(step)
+            return Picked(labeled, labeled[:0])
         rows = self.unlabeled.at(*divmod(step, self.unlabeled.per_epoch))
         if self.layout == "within":
             return Picked(rows[:0], rows)
-        if self.repeated:
-            epoch, index = divmod(step, self.unlabeled.per_epoch)
-            index %= self.labeled.per_epoch
-            self.repeated.reseed(fold(self.seed, Use.REPEATED, epoch, index))
-            labeled = self.labeled.at(epoch, index)
-        else:
-            labeled = self.labeled.at(*divmod(step, self.labeled.per_epoch))
+        labeled = self._labeled_rows(step)
         if self.layout == "joined":
             return Picked(rows[:0], torch.cat([labeled, rows]))
         return Picked(labeled, rows)
+
+    def _labeled_rows(self, step: int) -> Tensor:
+        if not self.repeated:
+            return self.labeled.at(*divmod(step, self.labeled.per_epoch))
+        epoch, index = divmod(step, self.unlabeled.per_epoch)
+        index %= self.labeled.per_epoch
+        self.repeated.reseed(fold(self.seed, Use.REPEATED, epoch, index))
+        return self.labeled.at(epoch, index)
 
     def make(self, picked: Picked, rng: Rng, memory: Tensor | None = None) -> Batch:
         """The batch of these rows: the device's part. `memory` has a row for every example."""
