@@ -2,7 +2,6 @@
 
 import csv
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +10,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from ict import cli
 from ict.errors import UserError
 from ict.model_folder import load_model
+from tests.test_cli import ict
 from tests.test_estimator import blobs
 
 SHORT = ("--steps", "40", "--device", "cpu")
-
-
-def ict(monkeypatch: pytest.MonkeyPatch, *words: str | Path) -> int:
-    monkeypatch.setattr(sys, "argv", ["ict", *map(str, words)])
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    return int(end.value.code or 0)
 
 
 def table(path: Path, per_class: int = 20) -> tuple[Any, Any]:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ict.fitted import GRAPH, Array, Fitter, Model, Network
-from ict.folds import LabeledKFold
+from ict.fitted import GRAPH, Array, Fitter, Model, Network, hidden_folds
 from ict.verdict import Verdict, verdict
 
+AUTO = "auto"  # the name of this choice among the methods
 CANDIDATES = ("supervised", GRAPH, "ict")
 _FOLDS = 3
 _SHORTER = 4  # a fold's runs have this many times fewer updates than the final one
@@ -43,9 +43,7 @@ def choose(
     errors: dict[str, list[float]] = {name: [] for name in candidates}
     sizes = []
     quick = fitter.shorter(_SHORTER, len(labels))
-    for _, held_out in LabeledKFold(min(_FOLDS, fewest), random_state=seed % 2**32).split(inputs, labels):
-        hidden = labels.copy()
-        hidden[held_out] = -1
+    for hidden, held_out in hidden_folds(labels, min(_FOLDS, fewest), seed):
         sizes.append(len(held_out))
         for name in candidates:
             model = quick.fit(name, inputs, hidden, n_classes, seed)

@@ -10,14 +10,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from ict.auto import choose
+from ict.auto import AUTO, choose
 from ict.fitted import Fitter, Network
 from ict.inputs import fit_inputs
 from ict.labels import UNLABELED, encode
 from ict.run import Device
 
 Array = NDArray[Any]
-AUTO = "auto"
 
 
 class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -1,6 +1,7 @@
 """Fitting a method to arrays, without the rest of a run: no folder, no test set."""
 
 import warnings
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -18,6 +19,7 @@ from ict.engine import loop
 from ict.engine.finish import final_network
 from ict.folds import LabeledKFold
 from ict.graph import GraphPropagation
+from ict.labels import UNLABELED
 from ict.recipe import OWN, Part, Recipe, change
 from ict.run import Device, pick_device, prepare, threads_for, untouched_globals, updater
 from ict.settings import Optimizer
@@ -121,24 +123,22 @@ def graph_guesses(inputs: Array, labels: NDArray[np.int64], seed: int) -> NDArra
     if inputs.ndim > 2 and counts.max() > _FEW_LABELS:
         return None
     if counts.min() >= 2:
-        right = [
-            (model.transduction.probs[held_out].argmax(1) == labels[held_out]).mean()
-            for model, held_out in _graphs_of_folds(inputs, labels, seed)
-        ]
+        right = []
+        for hidden, held_out in hidden_folds(labels, 2, seed):
+            probs = GraphPropagation().fit(inputs, hidden).transduction.probs
+            right.append((probs[held_out].argmax(1) == labels[held_out]).mean())
         if np.mean(right) < _TRUSTED:
             return None
     guesses: NDArray[np.int64] = GraphPropagation().fit(inputs, labels).transduction.probs.argmax(1)
     return np.where(labels >= 0, labels, guesses)
 
 
-def _graphs_of_folds(inputs: Array, labels: NDArray[np.int64], seed: int) -> list[tuple[GraphPropagation, Array]]:
-    folds = LabeledKFold(2, random_state=seed % 2**32)
-    made = []
-    for _, held_out in folds.split(inputs, labels):
+def hidden_folds(labels: NDArray[np.int64], n_folds: int, seed: int) -> Iterator[tuple[NDArray[np.int64], Array]]:
+    """For each fold of the labeled rows the labels without it, and its rows."""
+    for _, held_out in LabeledKFold(n_folds, random_state=seed % 2**32).split(labels, labels):
         hidden = labels.copy()
-        hidden[held_out] = -1
-        made.append((GraphPropagation().fit(inputs, hidden), held_out))
-    return made
+        hidden[held_out] = UNLABELED
+        yield hidden, held_out
 
 
 def _balanced(data: Dataset) -> Dataset:

@@ -81,8 +81,7 @@ class Folder:
         return [json.loads(line) for line in self.metrics.read_text().splitlines()]
 
     def save_tensors(self, path: Path, tensors: dict[str, Tensor]) -> None:
-        # contiguous copies: safetensors refuses tensors that share memory
-        write_atomic(path, save({name: t.detach().cpu().clone().contiguous() for name, t in tensors.items()}))
+        write_atomic(path, serialized(tensors))
 
     def load_tensors(self, path: Path) -> dict[str, Tensor]:
         try:
@@ -91,6 +90,11 @@ class Folder:
             raise UserError(f"{path} is missing: finish the run with 'ict train ... --resume'.") from None
         except (OSError, SafetensorError) as problem:
             raise UserError(f"{path} is not a safetensors file or is damaged ({problem}).") from None
+
+
+def serialized(tensors: dict[str, Tensor]) -> bytes:
+    """As safetensors; of contiguous copies, since tensors that share memory are refused."""
+    return save({name: t.detach().cpu().clone().contiguous() for name, t in tensors.items()})
 
 
 def _description(recipe: Recipe, seed: int) -> dict[str, Any]:

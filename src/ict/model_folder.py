@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import load_file
 
 from ict import __version__
 from ict.errors import UserError
 from ict.files import read_json, write_atomic, write_json
 from ict.fitted import Network
+from ict.folder import serialized
 from ict.inputs import ArrayInputs
 from ict.networks import NETWORKS
 
@@ -37,7 +38,6 @@ class SavedModel:
 def save_model(folder: Path, model: SavedModel, about: dict[str, Any]) -> None:
     """Write the folder; `about` is what else a reader should know, such as how it was trained and how good it is."""
     folder.mkdir(parents=True, exist_ok=True)
-    weights = {name: t.detach().cpu().clone().contiguous() for name, t in model.network.module.state_dict().items()}
     config = {
         "format": FORMAT,
         "ict": __version__,
@@ -47,7 +47,7 @@ def save_model(folder: Path, model: SavedModel, about: dict[str, Any]) -> None:
         "recipe": model.network.recipe,
         "about": about,
     }
-    write_atomic(folder / "model.safetensors", save(weights))
+    write_atomic(folder / "model.safetensors", serialized(model.network.module.state_dict()))
     write_json(folder / "labels.json", {"classes": list(model.classes)})
     write_atomic(folder / "README.md", _card(model, about).encode())
     write_json(folder / "config.json", config)  # last: a folder without it is not a model

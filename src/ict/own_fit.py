@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from ict.auto import choose
+from ict.auto import AUTO, choose
 from ict.data.own import OwnData, read_own
 from ict.errors import UserError
 from ict.files import write_atomic
@@ -18,7 +18,6 @@ from ict.inputs import fit_inputs
 from ict.labels import UNLABELED, encode
 from ict.model_folder import SavedModel, load_model, save_model
 
-AUTO = "auto"
 _HELD_OUT = 0.2  # of the labeled examples, where every class has enough
 _ENOUGH = 5  # labels of a class
 

@@ -248,7 +248,7 @@ def _check_needs(algorithm: Algorithm, recipe: Recipe, student: nn.Module) -> No
             f"train.unlabeled_batch is {train.unlabeled_batch}: {name} pairs the halves of its batch of {batch}, "
             f"so {2 * train.pair_groups} must divide that."
         )
-    stages = len(student.stages) if isinstance(student, Staged) else 0
+    stages = student.n_stages if isinstance(student, Staged) else 0
     if needs.stages > stages:
         depth = recipe.algorithm.options.get("depth")
         cause = f"algorithm {name} looks into the network" if depth is None else f"algorithm.depth is {depth}"
