@@ -6,18 +6,27 @@ import subprocess
 import sys
 import time
 import warnings
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from ict.algorithms import ALGORITHMS
-from ict.engine.fast import Captured
+from ict.data.dataset import Examples
+from ict.engine import fused
+from ict.engine.evaluate import error
+from ict.engine.fast import Captured, FastForward, evaluator
 from ict.engine.step import update
+from ict.errors import UserError
+from ict.networks import NETWORKS
+from ict.networks.parts import joined
 from ict.recipe import Recipe, change
+from ict.rng import Rng, Use, fold
 from ict.run import Job, load_data, prepare, train, untouched_globals
-from tests.tiny import same_bits, tiny
+from tests.tiny import crash_at, same_bits, tiny
 
 pytestmark = [
     pytest.mark.gpu,
@@ -28,19 +37,20 @@ CUDA = torch.device("cuda", 0)
 every_algorithm = pytest.mark.parametrize("name", list(ALGORITHMS))
 
 
-def job(recipe: Recipe) -> Job:
-    return prepare(recipe, 3, load_data(recipe, 3), None, CUDA)
+def job(recipe: Recipe, **how: Any) -> Job:
+    return prepare(recipe, 3, load_data(recipe, 3), None, CUDA, **how)
 
 
-def losses(recipe: Recipe, n: int, kind: str) -> tuple[list[float], dict[str, torch.Tensor]]:
+def losses(recipe: Recipe, n: int, kind: str, **how: Any) -> tuple[list[float], dict[str, torch.Tensor]]:
     """The loss of each of n updates, and the student they end with."""
     with untouched_globals(CUDA, exact=kind != "fast"):
-        run = job(recipe)
+        run = job(recipe, **how)
         step: Any = update if kind == "eager" else Captured(run.program, run.state, fast=kind == "fast", compile=True)
         seen = []
         for _ in range(n):
             step(run.program, run.state)
-            seen.append(run.state.sums.pop("loss").item())
+            seen.append(run.state.sums["loss"].item())
+            run.state.sums = {}
         return seen, {k: v.clone() for k, v in run.state.student.state_dict().items()}
 
 
@@ -71,7 +81,135 @@ def test_fast_stays_close_to_exact_over_50_steps(name: str) -> None:
     recipe = change(tiny(name), ["train.steps=50", "network.dropout=0", "optimizer.lr=0.01", "network.width=16"])
     exact, _ = losses(recipe, 50, "captured")
     fast, _ = losses(recipe, 50, "fast")
-    assert exact == pytest.approx(fast, rel=0.05)
+    # SNTG pairs examples by their predicted classes, and a class can change by rounding
+    assert exact == pytest.approx(fast, rel=0.25 if name == "sntg" else 0.05)
+    assert sum(exact) == pytest.approx(sum(fast), rel=0.02)
+
+
+@pytest.mark.parametrize("network", ["cnn13", "wrn-28-2", "convnet", "mlp-wide"])
+def test_a_fused_network_is_the_plain_one_in_float64(network: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fused, "HALF", torch.float32)
+    shape, size = ((3, 16, 16), (12, 8)) if network != "mlp-wide" else ((20,), (12, 8))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        quick = NETWORKS[network](shape, 5).to(CUDA)
+        x = torch.randn(sum(size), *shape, device=CUDA)
+        gradient = torch.randn(sum(size), 5, device=CUDA)
+    plain = deepcopy(quick).double()
+    forward = FastForward(quick)
+    assert forward.fused is not None
+    with torch.backends.cudnn.flags(allow_tf32=False), joined(plain, size), joined(quick, size):
+        expected, got = plain(x.double()), forward.fused.forward(x)
+        expected.backward(gradient.double())
+        got.backward(gradient)
+    torch.testing.assert_close(got.double(), expected, rtol=1e-3, atol=1e-4)
+    for a, b in zip(quick.buffers(), plain.buffers(), strict=True):
+        torch.testing.assert_close(a.to(b.dtype), b, rtol=1e-3, atol=1e-4)
+    whole = max(p.grad.norm() for p in plain.parameters() if p.grad is not None)
+    for (name, a), b in zip(quick.named_parameters(), plain.parameters(), strict=True):
+        assert b.grad is not None
+        if a.grad is None:  # a bias that a batch norm takes away again
+            assert b.grad.norm() < 1e-9 * whole, name
+        else:  # at a kink of LeakyReLU rounding decides between two slopes
+            assert (a.grad.double() - b.grad).norm() < 0.02 * b.grad.norm() + 1e-5 * whole, name
+    quick.eval(), plain.eval()
+    with torch.no_grad():
+        torch.testing.assert_close(forward.fused.forward(x).double(), plain(x.double()), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("layout", [[], ["algorithm=mean-teacher", "train.layout=joined"]])
+def test_the_batch_made_ahead_is_the_batch_of_its_step(layout: list[str]) -> None:
+    with untouched_globals(CUDA, exact=False):
+        run = job(change(tiny(), layout))
+        step = Captured(run.program, run.state, fast=True)
+        for n in range(6):
+            step(run.program, run.state)
+            assert step.ahead is not None
+            made = [tensor.clone() for tensor in step.ahead.tensors]
+            rng = Rng(CUDA, fold(run.program.seed, Use.DRAWS, n + 1))
+            batch = run.program.batches.at(n + 1, rng)
+            for a, b in zip(made, [batch.x, batch.y, *batch.u, batch.u_y], strict=True):
+                torch.testing.assert_close(a, b)
+
+
+@every_algorithm
+def test_examples_fetched_from_the_host_give_the_same_bits(name: str) -> None:
+    assert losses(tiny(name), 8, "captured", resident=True)[0] == losses(tiny(name), 8, "captured", resident=False)[0]
+
+
+def test_fetched_examples_are_held_once_and_fast_mode_takes_them() -> None:
+    recipe = change(tiny(), ["network.dropout=0"])
+    data = load_data(recipe, 3)
+    run = prepare(recipe, 3, data, None, CUDA, resident=False)
+    assert run.program.batches.examples.x.data_ptr() == data.train.x.data_ptr()
+    here, fetched = (losses(recipe, 8, "fast", resident=resident)[0] for resident in (True, False))
+    assert here == pytest.approx(fetched, rel=0.02)
+
+
+def test_what_would_fill_the_memory_is_fetched_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (1000, 10**9))
+    with pytest.warns(UserWarning, match="fetched batch by batch"):
+        run = job(tiny())
+    assert run.program.batches.examples.x.device.type == "cpu"
+
+
+def test_nothing_is_compiled_after_the_second_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    import triton
+
+    with untouched_globals(CUDA, exact=False):
+        run = job(tiny())
+        step = Captured(run.program, run.state, fast=True)
+        step(run.program, run.state)
+        step(run.program, run.state)
+        monkeypatch.setattr(triton, "compile", None)
+        monkeypatch.setattr(triton.runtime.jit.JITFunction, "run", None)
+        for _ in range(5):
+            step(run.program, run.state)
+        assert run.state.sums["loss"].isfinite()
+
+
+def test_a_network_of_the_user_is_compiled_once() -> None:
+    network = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 10))
+    recipe = tiny()
+    with untouched_globals(CUDA, exact=False):
+        run = prepare(recipe, 3, load_data(recipe, 3), network, CUDA)
+        step = Captured(run.program, run.state, fast=True, compile=True)
+        step(run.program, run.state)
+        counted = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+        assert counted > 0
+        for _ in range(5):
+            step(run.program, run.state)
+        assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == counted
+
+
+def test_evaluation_in_half_precision_agrees() -> None:
+    recipe = change(tiny(), ["train.steps=300", "network.width=16"])
+    run = train(recipe, device="cuda", mode="fast")
+    data = load_data(recipe, 0)
+    examples = Examples(data.test.x, data.test.y)
+    exact = error(run.network, examples, run.view, 500)
+    assert error(run.network, examples, run.view, 500, None, evaluator(run.network)) == pytest.approx(exact, abs=0.01)
+    assert exact < 0.5, "it has learned something"
+
+
+def test_too_little_memory_is_one_sentence() -> None:
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(0.001)
+    try:
+        with pytest.raises(UserError, match="memory are not enough"):
+            train(change(tiny(), ["network.width=512", "train.labeled_batch=2000", "train.unlabeled_batch=2000"]))
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+
+
+def test_a_fast_run_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    recipe = change(tiny(), ["train.steps=60"])
+    crash_at(20, tmp_path / "cut", recipe, device="cuda", mode="fast")
+    resumed = train(recipe, out=tmp_path / "cut", resume=True, device="cuda", mode="fast")
+    whole = train(recipe, device="cuda", mode="fast")
+    assert resumed.result["resumed_from"] and resumed.result["steps"] == 60
+    weights = zip(resumed.network.parameters(), whole.network.parameters(), strict=True)
+    assert all(torch.allclose(a, b, rtol=0.2, atol=0.05) for a, b in weights)
 
 
 def test_the_teacher_follows_the_student_in_fast_mode() -> None:

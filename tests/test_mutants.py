@@ -136,8 +136,8 @@ MUTANTS = {
     ),
     "the test set chooses the best model": Mutant(
         "run.py",
-        "loop.Watch(job.valid, job.view, recipe.eval)",
-        "loop.Watch(job.data.test, job.view, recipe.eval)",
+        "valid = _on_device(job.valid, target)",
+        "valid = _on_device(job.data.test, target)",
         RUN + "the_test_set_is_read_only_after_the_last_update",
     ),
     "padding after standardisation": Mutant(

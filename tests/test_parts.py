@@ -1,4 +1,4 @@
-"""What the fast step does to networks, checked on the CPU: parts joined, channels padded, layouts changed."""
+"""What the fast step does to networks, checked on the CPU: parts joined, layers fused, layouts changed."""
 
 from copy import deepcopy
 
@@ -10,7 +10,6 @@ from ict.averages import WeightAverage
 from ict.engine.fast import FastForward
 from ict.engine.forward import Forward
 from ict.networks import NETWORKS
-from ict.networks.padded import pad_channels
 from ict.networks.parts import can_join, joined
 
 IMAGES = {"convnet": (1, 8, 8), "cnn13": (3, 12, 12), "wrn-28-2": (3, 8, 8), "mlp-wide": (5,)}
@@ -62,19 +61,6 @@ def test_mean_only_norm_takes_parts_too() -> None:
 def test_every_network_can_join_and_a_stranger_cannot(name: str) -> None:
     assert can_join(built(name))
     assert not can_join(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)))
-
-
-@pytest.mark.parametrize("name", ["convnet", "cnn13", "wrn-28-2"])
-def test_padded_channels_change_nothing(name: str) -> None:
-    plain, padded = built(name), built(name)
-    pad_channels(padded)
-    (a, _), (b, _) = parts(name), parts(name)
-    out = padded(b)
-    torch.testing.assert_close(plain(a), out, rtol=1e-12, atol=1e-12)
-    out.square().mean().backward()
-    plain(a).square().mean().backward()
-    torch.testing.assert_close(gradients(plain), gradients(padded), rtol=1e-9, atol=1e-12)
-    assert padded.state_dict().keys() == plain.state_dict().keys()
 
 
 @every_network

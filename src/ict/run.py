@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +24,7 @@ from ict.data.whiten import Whiten, fit
 from ict.engine import checkpoint, loop
 from ict.engine.batches import Batches
 from ict.engine.evaluate import error
-from ict.engine.fast import Captured
+from ict.engine.fast import Captured, evaluator
 from ict.engine.finish import final_network
 from ict.engine.plan import make_plan
 from ict.engine.state import State, make_state
@@ -38,6 +39,9 @@ from ict.provenance import provenance
 from ict.recipe import OWN, Part, Recipe, change
 from ict.recipes import find
 from ict.rng import Rng, Use, default_generator, fold
+
+_SHARE_OF_MEMORY = 0.7  # of the GPU's, that examples may take
+_MANY_BYTES = 2**30  # of a validation set that is not kept on the device
 
 Device = Literal["auto", "cpu", "cuda"]
 Mode = Literal["exact", "fast"]
@@ -91,7 +95,9 @@ def train(
     if folder:
         folder.check(recipe, seed, resume=resume, force=force)
     fast = mode == "fast" and target.type == "cuda"
-    with untouched_globals(target, threads_for(data), exact=not fast):
+    _check_fast(fast)
+    threads = threads_for(data)
+    with _memory_told(target), untouched_globals(target, threads, exact=not fast):
         job = prepare(recipe, seed, data, network, target, folder if resume and not force else None)
         state = job.state
         if folder:
@@ -112,9 +118,11 @@ def train(
                 log(metrics)
 
         saver = checkpoint.Saver(folder.path, checkpoint_seconds) if folder else None
-        watch = loop.Watch(job.valid, job.view, recipe.eval)
+        valid = _on_device(job.valid, target)
+        watch = loop.Watch(valid, job.view, recipe.eval, evaluator if fast else None)
         loop.train(job.program, state, watch, record, saver, updater(job, fast))
         network = final_network(job.program, state, recipe.swa)
+    with _memory_told(target), untouched_globals(target, threads):
         result = job.result(network)
     if folder:
         folder.save_tensors(folder.model, network.state_dict())
@@ -191,11 +199,16 @@ def prepare(
     network: nn.Module | None,
     device: torch.device,
     resumed: Folder | None = None,
+    resident: bool | None = None,
 ) -> Job:
-    """A resolved recipe made ready; the transform is read from the folder of a run that goes on."""
+    """A resolved recipe made ready; the transform is read from the folder of a run that goes on.
+
+    `resident`: whether the training examples are copied to the device once, or stay in the host's memory, from where
+    each batch is fetched; by default the first where they fit.
+    """
     indices = _split(recipe, data, seed)
     student = (_build(recipe, data, seed) if network is None else deepcopy(network)).to(device)
-    view = View(recipe.inputs, _whiten(recipe, data, resumed).to(device))
+    view = View(recipe.inputs, _whiten(recipe, data, resumed, device))
     _try_forward(student, view, data)
     algorithm = _algorithm(recipe.algorithm)
     _check_needs(algorithm, recipe, student)
@@ -204,7 +217,10 @@ def prepare(
     labeled, unlabeled = torch.from_numpy(indices.labeled), torch.from_numpy(indices.unlabeled)
     known = torch.full_like(data.train.y, -1)  # no other label can reach training
     known[labeled] = data.train.y[labeled]
-    examples = Examples(data.train.x.to(device), known.to(device))
+    x = data.train.x
+    if resident is None:
+        resident = _fits(x, device)
+    examples = Examples(x.to(device) if resident else x, known.to(device))
     batches = Batches(examples, labeled, unlabeled, view, recipe.train, algorithm.needs.views, seed)
     plan = make_plan(recipe.train, recipe.optimizer, recipe.rate, recipe.average, recipe.swa)
     program = Program(algorithm, plan, batches, seed, Rng(device), recipe.average.when == "before")
@@ -213,11 +229,47 @@ def prepare(
     return Job(recipe, seed, data, indices, view, program, state)
 
 
+def _fits(x: Tensor, device: torch.device) -> bool:
+    if device.type != "cuda":
+        return True
+    free, _ = torch.cuda.mem_get_info(device)
+    if x.nbytes <= _SHARE_OF_MEMORY * free:
+        return True
+    warnings.warn(
+        f"the training examples ({x.nbytes / 1e9:.1f} GB) would fill the GPU's memory ({free / 1e9:.1f} GB free): "
+        "they stay in the host's memory and are fetched batch by batch.",
+        stacklevel=3,
+    )
+    return False
+
+
 def updater(job: Job, fast: bool = False) -> Callable[[Program, State], None]:
     """What does an update of this job: a captured step on a GPU, the eager one elsewhere."""
     if job.state.first_bad.device.type == "cuda":
         return Captured(job.program, job.state, fast=fast)
     return update
+
+
+def _on_device(examples: Examples, device: torch.device) -> Examples:
+    """Where they are looked at again and again, unless they are many."""
+    return examples if examples.x.nbytes > _MANY_BYTES else Examples(examples.x.to(device), examples.y.to(device))
+
+
+@contextmanager
+def _memory_told(device: torch.device) -> Iterator[None]:
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        total = torch.cuda.get_device_properties(device).total_memory / 1e9 if device.type == "cuda" else 0
+        raise UserError(
+            f"the GPU's {total:.0f} GB of memory are not enough: set a smaller train.labeled_batch, "
+            "train.unlabeled_batch or eval.batch, or use --device cpu."
+        ) from None
+
+
+def _check_fast(fast: bool) -> None:
+    if fast and find_spec("triton") is None:
+        raise UserError("mode fast needs the package triton, which torch brings along on Linux: use --mode exact.")
 
 
 def _algorithm(part: Part) -> Algorithm:
@@ -269,7 +321,7 @@ def evaluate(folder: str | Path, *, device: Device = "auto", data_dir: str | Pat
     with untouched_globals(target, threads_for(data)):
         network = _build(recipe, data, seed)
         network.load_state_dict(home.load_tensors(home.model))
-        view = View(recipe.inputs, _whiten(recipe, data, home).to(target))
+        view = View(recipe.inputs, _whiten(recipe, data, home, target))
         test = _limited(data.test, recipe.eval.test_limit)
         wrong = error(network.to(target), test, view, recipe.eval.batch)
     return {"run": str(folder), "recipe": recipe.name, "seed": seed, "test_error": wrong, "n_test": len(test)}
@@ -342,14 +394,15 @@ def _build(recipe: Recipe, data: Dataset, seed: int) -> nn.Module:
     return module
 
 
-def _whiten(recipe: Recipe, data: Dataset, folder: Folder | None) -> Whiten:
+def _whiten(recipe: Recipe, data: Dataset, folder: Folder | None, device: torch.device) -> Whiten:
     """Fitted on all training inputs, or read back from the run's folder."""
     inputs = recipe.inputs
     if folder is None or not folder.inputs.exists():
-        return fit(data.train.x, scale=inputs.scale, zca=inputs.zca, epsilon=inputs.zca_epsilon)
+        how: dict[str, Any] = {"scale": inputs.scale, "zca": inputs.zca, "epsilon": inputs.zca_epsilon}
+        return fit(data.train.x, device=device, **how).to(device)
     whiten = Whiten(data.shape, scale=inputs.scale, zca=inputs.zca != "none")
     whiten.load_state_dict(folder.load_tensors(folder.inputs))
-    return whiten
+    return whiten.to(device)
 
 
 def _try_forward(student: nn.Module, view: View, data: Dataset) -> None:
@@ -396,11 +449,13 @@ def threads_for(data: Dataset) -> int | None:
 def untouched_globals(device: torch.device, threads: int | None = None, *, exact: bool = True) -> Iterator[None]:
     """Exact arithmetic inside, unless told otherwise; random state and torch's switches are as before afterwards."""
     deterministic, before = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
-    cudnn = torch.backends.cudnn
+    cudnn, products = torch.backends.cudnn, torch.backends.cuda.matmul
+    rounded = products.allow_tf32
     with (
         torch.random.fork_rng([device] if device.type == "cuda" else []),
         cudnn.flags(enabled=True, benchmark=not exact, deterministic=exact, allow_tf32=False),
     ):
+        products.allow_tf32 = not exact  # ZCA's product
         if device.type == "cuda" and exact:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only so
             torch.use_deterministic_algorithms(True)
@@ -410,3 +465,4 @@ def untouched_globals(device: torch.device, threads: int | None = None, *, exact
         finally:
             torch.use_deterministic_algorithms(deterministic)
             torch.set_num_threads(before)
+            products.allow_tf32 = rounded

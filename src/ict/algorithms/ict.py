@@ -46,15 +46,8 @@ class ICT:
     def loss(self, student: Network, teacher: Network, batch: Batch, w: Tensor, rng: Draws) -> Loss:
         x, (u,) = batch.x, batch.u
         lam_s = rng.beta(self._alpha_labeled) if self.mix_labeled else None
-        if self.pairs == "within":
-            u_j, u_k, z_j = u, batch.partner(u), teacher(u)
-            z_k = batch.partner(z_j)
-        else:
-            u_j, u_k = batch.halves(u)
-            z_j, z_k = teacher.each(u_j, u_k)
         lam = rng.beta(self.alpha)
-        y_m = self._fake_labels(lam, z_j, z_k)
-
+        u_j, u_k = (u, batch.partner(u)) if self.pairs == "within" else batch.halves(u)
         if self.logging_forwards:
             with torch.no_grad():
                 teacher(x)
@@ -65,6 +58,12 @@ class ICT:
         else:
             x_m = x if lam_s is None else mix(lam_s, x, batch.partner(x))
             z_x, z_m = student.each(x_m, mix(lam, u_j, u_k))
+        if self.pairs == "within":
+            z_j = teacher(u)
+            z_k = batch.partner(z_j)
+        else:
+            z_j, z_k = teacher.each(u_j, u_k)
+        y_m = self._fake_labels(lam, z_j, z_k)
 
         y = one_hot(batch.y, like=z_x)
         if lam_s is not None:

@@ -1,5 +1,6 @@
 """Scaling and ZCA: fitted once on un-augmented training images in float64, applied to batches of any device."""
 
+from copy import deepcopy
 from typing import Literal
 
 import torch
@@ -52,8 +53,15 @@ class Whiten(nn.Module):
         return (x - self.mean.to(dtype)) / self.std.to(dtype)
 
 
-def fit(x: Tensor, *, scale: Scale = "channels", zca: Zca = "none", epsilon: float = 1e-6) -> Whiten:
-    """The transform that whitens the training inputs x [N, ...]."""
+def fit(
+    x: Tensor,
+    *,
+    scale: Scale = "channels",
+    zca: Zca = "none",
+    epsilon: float = 1e-6,
+    device: torch.device | None = None,
+) -> Whiten:
+    """The transform that whitens the training inputs x [N, ...]; ZCA is computed on `device`, by default x's."""
     whiten = Whiten(tuple(x.shape[1:]), scale=scale, zca=zca != "none")
     if scale in ("half", "centered"):
         whiten.mean.fill_(0.5)
@@ -64,7 +72,7 @@ def fit(x: Tensor, *, scale: Scale = "channels", zca: Zca = "none", epsilon: flo
         whiten.mean.copy_(mean)
         whiten.std.copy_(std)
     if zca != "none":
-        center, covariance = _pixel_moments(x, whiten)
+        center, covariance = _pixel_moments(x, deepcopy(whiten).to(device or x.device))
         variances, directions = torch.linalg.eigh(covariance)
         variances.clamp_min_(torch.finfo(torch.float64).eps * variances[-1])  # rounding can make them negative
         gains = variances.rsqrt() + epsilon if zca == "authors" else (variances + epsilon).rsqrt()
@@ -92,13 +100,13 @@ def _channel_moments(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _pixel_moments(x: Tensor, whiten: Whiten) -> tuple[Tensor, Tensor]:
-    size = x[0].numel()
-    center = torch.zeros(size, dtype=torch.float64)
-    covariance = torch.zeros(size, size, dtype=torch.float64)
+    size, device = x[0].numel(), whiten.mean.device
+    center = torch.zeros(size, dtype=torch.float64, device=device)
+    covariance = torch.zeros(size, size, dtype=torch.float64, device=device)
     for chunk in x.split(_CHUNK):
-        center += whiten.scaled(chunk, torch.float64).flatten(1).sum(0) / len(x)
+        center += whiten.scaled(chunk.to(device), torch.float64).flatten(1).sum(0) / len(x)
     for chunk in x.split(_CHUNK):
-        flat = whiten.scaled(chunk, torch.float64).flatten(1) - center
+        flat = whiten.scaled(chunk.to(device), torch.float64).flatten(1) - center
         covariance += flat.T @ flat / len(x)
     return center, covariance
 

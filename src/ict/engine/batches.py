@@ -45,10 +45,22 @@ class Picked(NamedTuple):
 
     labeled: Tensor
     unlabeled: Tensor
+    fetched: tuple[Tensor, ...] = ()  # the examples of both, where they come from the host's memory
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        return self.labeled, self.unlabeled, *self.fetched
+
+    def clone(self) -> "Picked":
+        labeled, unlabeled, *fetched = (tensor.clone() for tensor in self.tensors)
+        return Picked(labeled, unlabeled, tuple(fetched))
 
 
 class Batches:
-    """The batch of every step, from examples that stay on the device."""
+    """The batch of every step. Examples are on the device that computes, or stay in the host's memory and are fetched.
+
+    Labels are always on the device.
+    """
 
     def __init__(
         self,
@@ -60,13 +72,16 @@ class Batches:
         views: int,
         seed: int,
     ) -> None:
-        device = examples.x.device
+        device = examples.y.device
+        self.device = device
+        self.stream = torch.cuda.Stream(device) if examples.x.device != device else None  # what fetches examples
         self.examples, self.view, self.views, self.seed = examples, view, views, seed
         self.layout, self.pair_groups = train.layout, train.pair_groups
         # augments labeled batches that repeat within an epoch
         self.repeated = Rng(device) if train.labeled_order == "repeated" and train.layout == "apart" else None
-        self.labeled = Rows(labeled, train.labeled_batch, seed, LABELED, device)
-        self.unlabeled = Rows(unlabeled, train.unlabeled_batch, seed, UNLABELED, device)
+        on = examples.x.device
+        self.labeled = Rows(labeled, train.labeled_batch, seed, LABELED, on)
+        self.unlabeled = Rows(unlabeled, train.unlabeled_batch, seed, UNLABELED, on)
 
     def at(self, step: int, rng: Rng, memory: Tensor | None = None) -> Batch:
         """Batch number `step`."""
@@ -74,6 +89,23 @@ class Batches:
 
     def pick(self, step: int) -> Picked:
         """The rows of a step: the host's part, which reads permutations and keys."""
+        picked = self._rows(step)
+        if self.stream is None:
+            return picked
+        current = torch.cuda.current_stream(self.device)
+        with torch.cuda.stream(self.stream):
+            examples = tuple(self._sent(_gathered(self.examples.x, rows)) for rows in picked.tensors)
+            fetched = Picked(self._sent(picked.labeled), self._sent(picked.unlabeled), examples)
+        current.wait_stream(self.stream)
+        for tensor in fetched.tensors:
+            tensor.record_stream(current)
+        return fetched
+
+    def _sent(self, x: Tensor) -> Tensor:
+        # a copy from memory that is not pinned would wait for the device
+        return (x if x.is_pinned() else x.pin_memory()).to(self.device, non_blocking=True)
+
+    def _rows(self, step: int) -> Picked:
         if not self.views:
             labeled = self._labeled_rows(step)
             return Picked(labeled, labeled[:0])
@@ -95,9 +127,9 @@ class Batches:
 
     def make(self, picked: Picked, rng: Rng, memory: Tensor | None = None) -> Batch:
         """The batch of these rows: the device's part. `memory` has a row for every example."""
-        x, y = self.examples.x[:0], self.examples.y[:0]
+        x, y = self.examples.x[:0].to(self.device), self.examples.y[:0]
         if self.layout == "apart":
-            x = self.view(self.examples.x[picked.labeled], self.repeated or rng)
+            x = self.view(self._stored(picked, 0), self.repeated or rng)
             y = self.examples.y[picked.labeled]
         if not self.views:
             return Batch(x, y, pair_groups=self.pair_groups)
@@ -105,5 +137,13 @@ class Batches:
         u_y = self.examples.y[rows]
         if self.layout == "joined":  # whose label is used is decided by the stream an example came from
             u_y = torch.where(torch.arange(len(rows), device=rows.device) < self.labeled.batch, u_y, -1)
-        u = self.view.copies(self.examples.x[rows], self.views, rng)
+        u = self.view.copies(self._stored(picked, 1), self.views, rng)
         return Batch(x, y, u, u_y, None if memory is None else memory[rows], self.pair_groups)
+
+    def _stored(self, picked: Picked, stream: int) -> Tensor:
+        return picked.fetched[stream] if picked.fetched else self.examples.x[picked[stream]]
+
+
+def _gathered(x: Tensor, rows: Tensor) -> Tensor:
+    staged = torch.empty((len(rows), *x.shape[1:]), dtype=x.dtype, pin_memory=True)
+    return torch.index_select(x, 0, rows, out=staged)

@@ -1,40 +1,74 @@
-"""The step on a GPU: captured once as a graph and replayed, and in fast mode also compiled and in half precision.
+"""The step on a GPU: captured once as a graph and replayed, and in fast mode also fused and in half precision.
 
-The only file that knows of graphs, compilation and autocast. The captured step is `step.differentiate` itself, so in
-exact mode a replay gives the bits of the eager step; what surrounds it is `step.begin` and `step.apply`.
+The only file that knows of graphs, compilation and autocast. What is captured is `step.differentiate` itself, so in
+exact mode a replay gives the bits of the eager step; in fast mode it is handed other networks, and the graph holds the
+optimizer and the averages too.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ict.contract import Loss
+from ict.contract import Batch, Loss
 from ict.engine.batches import Picked
 from ict.engine.forward import Forward
+from ict.engine.fused import Fused
+from ict.engine.plan import Plan
 from ict.engine.state import State
 from ict.engine.step import Program, apply, begin, differentiate
-from ict.networks.padded import pad_channels
 from ict.networks.parts import can_join, joined
+from ict.networks.staged import Staged
+from ict.rng import Rng, Use, default_generator, fold
 
 _WARM_UPS = 3  # libraries choose kernels and allocate workspaces in the first calls, which a capture cannot hold
-_WORTH_COMPILING = 4000  # updates left; a cold compilation of CNN-13 takes 35 s and saves 3 ms an update (H200)
+_WORTH_COMPILING = 12_000  # updates left: compiling takes about 35 s and saves up to 3 ms an update (CNN-13, H200)
 
 
 class FastForward(Forward):
-    """A network in bfloat16, channels last, compiled if wanted; parts go through it together, each normalized alone."""
+    """A network in bfloat16 and channels last; parts go through it together, each normalized alone.
 
-    def __init__(self, module: nn.Module, gradient: bool = True, compile: bool = True) -> None:
+    Networks made of stages run fused. Others are compiled, if wanted.
+    """
+
+    def __init__(
+        self, module: nn.Module, gradient: bool = True, *, compile: bool = False, beside: bool = False
+    ) -> None:
+        """`beside`: forwards of what a batch brought may run beside what was queued since."""
         super().__init__(module, gradient)
-        pad_channels(module)
+        self.stream = torch.cuda.Stream() if beside else None
+        self.received_at = torch.cuda.Event() if beside else None
+        self.given: frozenset[int] = frozenset()  # where in memory the batch is
         for parameter in module.parameters():
             if parameter.dim() == 4:
                 parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+        self.fused = Fused(module) if isinstance(module, Staged) else None
         self.compile, self.can_join = compile, can_join(module)
         self.exactly = False
         self._compiled: dict[str, Any] = {}
+
+    @contextmanager
+    def in_line(self) -> Iterator[None]:
+        """One thing after the other, while libraries time their kernels to choose among them."""
+        stream, self.stream = self.stream, None
+        asides = [self.fused.aside] if self.fused else []
+        for aside in asides:
+            aside.off = True
+        try:
+            yield
+        finally:
+            self.stream = stream
+            for aside in asides:
+                aside.off = False
+
+    def received(self, batch: Batch) -> None:
+        """The batch is ready from here on."""
+        self.given = frozenset(x.untyped_storage().data_ptr() for x in (batch.x, *batch.u))
+        if self.received_at is not None:
+            self.received_at.record()
 
     def each(self, *parts: Tensor) -> tuple[Tensor, ...]:
         return self._together(self, parts)
@@ -55,7 +89,8 @@ class FastForward(Forward):
     def precise(self) -> Iterator[None]:
         self.exactly = True
         try:
-            yield
+            with _full_products():
+                yield
         finally:
             self.exactly = False
 
@@ -70,77 +105,258 @@ class FastForward(Forward):
     def _run(self, function: Callable[..., Tensor], x: Tensor, **options: Any) -> Tensor:
         if self.exactly:
             return super()._run(function, x, **options)
+        if self.stream is None or self.received_at is None or x.untyped_storage().data_ptr() not in self.given:
+            return self._run_half(function, x, **options)
+        self.stream.wait_event(self.received_at)
+        with torch.cuda.stream(self.stream):
+            out = self._run_half(function, x, **options)
+        torch.cuda.current_stream().wait_stream(self.stream)
+        return out
+
+    def _run_half(self, function: Callable[..., Tensor], x: Tensor, **options: Any) -> Tensor:
         if x.dim() == 4:
             x = x.contiguous(memory_format=torch.channels_last)
         with torch.autocast("cuda", torch.bfloat16, enabled=x.is_cuda):
             return super()._run(self._quick(function), x, **options).float()
 
     def _quick(self, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        if not self.compile:
-            return function
         name = getattr(function, "__name__", "forward")
-        if name not in self._compiled:
-            self._compiled[name] = torch.compile(function, dynamic=False)
-        compiled: Callable[..., Tensor] = self._compiled[name]
-        return compiled
+        quick: Callable[..., Tensor] = function
+        if self.fused is not None:
+            quick = getattr(self.fused, name)
+        elif self.compile:
+            if name not in self._compiled:
+                self._compiled[name] = torch.compile(function, dynamic=False)
+            quick = self._compiled[name]
+        return quick
+
+
+@contextmanager
+def _full_products() -> Iterator[None]:
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
 
 
 def networks(state: State, compile: bool) -> tuple[FastForward, FastForward]:
     """Student and teacher as the fast step sees them."""
     student = FastForward(state.student, compile=compile)
-    return student, FastForward(state.evaluated, gradient=False, compile=compile)
+    beside = state.ema is not None and state.first_bad.is_cuda  # else both would write the same statistics
+    return student, FastForward(state.evaluated, gradient=False, compile=compile, beside=beside)
+
+
+def evaluator(network: nn.Module) -> Callable[[Tensor], Tensor]:
+    """What predicts as the network does, in half precision."""
+    return FastForward(network, gradient=False)
 
 
 class Captured:
-    """The step of a run as a graph. Calling it is `step.update`, without the host in the way."""
+    """An update as a graph. In exact mode the host applies the gradients, as `step.update` does, to the same bits."""
 
     def __init__(self, program: Program, state: State, *, fast: bool, compile: bool | None = None) -> None:
-        """`compile` none: where the run is long enough to pay for it."""
-        self.program, self.state = program, state
-        picked = begin(program, state.step)
-        self.picked = Picked(*(rows.clone() for rows in picked))  # what the graph reads
-        self.w = torch.full((), program.plan.w[state.step], device=program.rng.device)
-        compile = len(program.plan) - state.step >= _WORTH_COMPILING if compile is None else compile
+        """`compile` none: where a network cannot run fused and the run is long enough to pay for it."""
+        self.program, self.state, device = program, state, program.rng.device
+        self.picked = begin(program, state.step).clone()  # what the graph reads
+        self.step = torch.tensor(state.step, device=device)
+        self.plan = _table(program.plan, device)
         self.student: Forward = Forward(state.student)
         self.teacher: Forward = Forward(state.evaluated, gradient=False)
+        self.optimizer: QuickOptimizer | None = None
+        self.ahead: Ahead | None = None
+        self.silent: dict[Tensor, Tensor] = {}
         if fast:
+            compile = len(program.plan) - state.step >= _WORTH_COMPILING if compile is None else compile
             self.student, self.teacher = networks(state, compile)
+            self.silent = {p: torch.zeros_like(p) for p in _biases(state.student)}
+            self.ahead = Ahead(program, self.picked)
+            if len(set(program.plan.momentum)) == 1:  # the graph would keep the first
+                self.optimizer = QuickOptimizer(state.optimizer)
+        self.sums: dict[str, Tensor] = {}  # where the graph adds up metrics
         self.graph = torch.cuda.CUDAGraph()
-        for rng in (program.rng, program.batches.repeated):
+        for rng in (program.rng, program.batches.repeated, self.ahead.rng if self.ahead else None):
             if rng is not None:
                 self.graph.register_generator_state(rng.generator)
-        with _restored(state):
+        with _restored([self.step, *self.picked.tensors, *(self.ahead.tensors if self.ahead else [])], state):
             self._warm_up()
             with torch.cuda.graph(self.graph):
-                self.loss = self._differentiate()
+                self.loss = self._captured()
+        for name, total in self.sums.items():
+            total.copy_(state.sums.get(name, torch.zeros_like(total)))
+        state.sums = dict(self.sums) if state.sums and self.optimizer else state.sums
 
     def __call__(self, program: Program, state: State) -> None:
-        picked = begin(program, state.step)
-        for rows, new in zip(self.picked, picked, strict=True):
-            rows.copy_(new)
-        self.w.fill_(program.plan.w[state.step])
+        step = state.step
+        if self.ahead is None:
+            _copy(self.picked.tensors, begin(program, step).tensors)
+        else:
+            self.ahead.begin(program, step)
+        if self.optimizer is not None and not state.sums:
+            torch._foreach_zero_(list(self.sums.values()))
+            state.sums = dict(self.sums)
         self.graph.replay()
-        apply(program, state, self.picked, self.loss)
+        if self.optimizer is None:
+            apply(program, state, self.picked, self.loss)
+            return
+        if state.swa and (kept := program.plan.swa[step]) is not None:
+            state.swa.update(kept)
+        state.n_summed += 1
+        state.step += 1
 
-    def _differentiate(self) -> Loss:
-        return differentiate(self.program, self.state, self.picked, self.w, self.student, self.teacher)
+    def _captured(self) -> Loss:
+        program, state, ahead = self.program, self.state, self.ahead
+        w, lr, kept = self.plan.index_select(0, self.step[None])[0].unbind()
+        if ahead is None:
+            batch = program.batches.make(self.picked, program.rng, state.memory)
+        else:
+            program, batch = replace(program, rng=ahead.rng), ahead.batch
+            ahead.start()
+            if state.memory is not None:
+                batch = replace(batch, memory=state.memory[self.picked.unlabeled])
+        if isinstance(self.teacher, FastForward):
+            self.teacher.received(batch)
+        loss = differentiate(program, state, batch, w, self.student, self.teacher)
+        for bias, zeros in self.silent.items():
+            if bias.grad is None:
+                bias.grad = zeros  # the batch norm behind it takes away whatever it does
+        if self.optimizer is not None:
+            self._apply(loss, lr, kept)
+        if ahead is not None:
+            ahead.finish()
+        self.step.add_(1)
+        return loss
+
+    def _apply(self, loss: Loss, lr: Tensor, kept: Tensor) -> None:
+        """`step.apply` with the host's numbers on the device."""
+        state, before = self.state, self.program.average_before
+        assert self.optimizer is not None
+        if state.ema and before:
+            state.ema.update(kept)
+        self.optimizer.step(lr)
+        if state.ema and not before:
+            state.ema.update(kept)
+        if state.memory is not None and loss.memory is not None:
+            state.memory[self.picked.unlabeled] = loss.memory
+        total = loss.total.detach()
+        bad = (state.first_bad < 0) & ~total.isfinite()
+        state.first_bad.copy_(torch.where(bad, self.step, state.first_bad))
+        for name, value in {"loss": total, **loss.metrics}.items():
+            self.sums.setdefault(name, torch.zeros_like(total)).add_(value)
 
     def _warm_up(self) -> None:
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            for _ in range(_WARM_UPS):
-                self._differentiate()
+            with self.student.in_line(), self.teacher.in_line():
+                self._captured()
+            for _ in range(_WARM_UPS - 1):
+                self._captured()
         torch.cuda.current_stream().wait_stream(side)
         self.state.optimizer.zero_grad()  # so that the graph's backward makes gradients instead of adding to them
 
 
+class Ahead:
+    """The batch of the next update, made beside the current one.
+
+    Its draws come from the program's generator, as in the eager step; what the loss draws continues where they end, but
+    from a generator of its own, since the two belong to different steps.
+    """
+
+    def __init__(self, program: Program, picked: Picked) -> None:
+        """After `begin` has named the rows of the first update."""
+        self.program, self.picked = program, picked
+        self.next = picked.clone()
+        self.batch = program.batches.make(picked, program.rng)
+        self.drawn = program.rng.generator.get_offset()
+        self.rng = Rng(program.rng.device)
+        self.stream = torch.cuda.Stream()
+        self.made = self.batch
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        return _parts(self.batch)
+
+    def begin(self, program: Program, step: int) -> None:
+        """The host's part: `step.begin`, but of the next step where the batch is concerned."""
+        default_generator(program.rng.device).manual_seed(fold(program.seed, Use.DROPOUT, step))
+        self.rng.reseed(fold(program.seed, Use.DRAWS, step))
+        self.rng.generator.set_offset(self.drawn)
+        program.rng.reseed(fold(program.seed, Use.DRAWS, step + 1))
+        _copy(self.next.tensors, program.batches.pick(step + 1).tensors)
+
+    def start(self) -> None:
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
+            self.made = self.program.batches.make(self.next, self.program.rng)
+
+    def finish(self) -> None:
+        torch.cuda.current_stream().wait_stream(self.stream)
+        _copy(self.tensors, _parts(self.made))
+        _copy(self.picked.tensors, self.next.tensors)
+
+
+def _parts(batch: Batch) -> list[Tensor]:
+    return [batch.x, batch.y, *batch.u, *([] if batch.u_y is None else [batch.u_y])]
+
+
+def _copy(targets: Iterable[Tensor], sources: Iterable[Tensor]) -> None:
+    for target, source in zip(targets, sources, strict=True):
+        target.copy_(source)
+
+
+class QuickOptimizer:
+    """An optimizer's step as one operation that reads its rate from the device; it shares the optimizer's state."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        (group,) = optimizer.param_groups
+        parameters: list[nn.Parameter] = group["params"]
+        self.lr = torch.zeros((), device=parameters[0].device)
+        adam = isinstance(optimizer, torch.optim.Adam)
+        names = ("betas", "eps", "weight_decay") if adam else ("momentum", "nesterov", "weight_decay")
+        options = {name: group[name] for name in names}
+        self.quick: torch.optim.Optimizer
+        if adam:
+            self.quick = torch.optim.Adam(parameters, self.lr, fused=True, capturable=True, **options)
+        else:
+            self.quick = torch.optim.SGD(parameters, self.lr, fused=True, **options)
+        for p in parameters:
+            kept = optimizer.state[p]
+            for name, value in kept.items():
+                if isinstance(value, Tensor):  # as a checkpoint left them, perhaps of a run in the other mode
+                    kept[name] = torch.empty_like(p).copy_(value) if value.shape == p.shape else value.to(p.device)
+            if not adam and group["momentum"]:  # without it torch would take the first gradient, at every replay
+                kept.setdefault("momentum_buffer", torch.zeros_like(p))
+        self.quick.state = optimizer.state
+
+    def step(self, lr: Tensor) -> None:
+        self.lr.copy_(lr)
+        self.quick.step()
+
+
+def _table(plan: Plan, device: torch.device) -> Tensor:
+    """What an update needs to know of its step: weight of the consistency loss, rate, decay of the average."""
+    return torch.tensor([plan.w, plan.lr, plan.decay or plan.w], device=device).T.contiguous()
+
+
+def _biases(network: nn.Module) -> list[Tensor]:
+    return [m.bias for m in network.modules() if isinstance(m, nn.Conv2d) and m.bias is not None]
+
+
 @contextmanager
-def _restored(state: State) -> Iterator[None]:
-    """Forwards inside leave no trace in the networks' statistics."""
+def _restored(others: list[Tensor], state: State) -> Iterator[None]:
+    """Updates inside leave no trace."""
     modules = [state.student, *([state.ema.module] if state.ema else [])]
-    buffers = [buffer for module in modules for buffer in module.buffers()]
-    before = [buffer.clone() for buffer in buffers]
+    tensors = [*others, state.first_bad, *([] if state.memory is None else [state.memory])]
+    tensors += [tensor.detach() for module in modules for tensor in (*module.parameters(), *module.buffers())]
+    of_optimizer = _tensors(state.optimizer)
+    before = [tensor.clone() for tensor in (*tensors, *of_optimizer)]
     yield
-    for buffer, old in zip(buffers, before, strict=True):
-        buffer.copy_(old)
+    _copy([*tensors, *of_optimizer], before)
+    for tensor in _tensors(state.optimizer)[len(of_optimizer) :]:
+        tensor.zero_()  # made inside
+
+
+def _tensors(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    return [value for kept in optimizer.state.values() for value in kept.values() if isinstance(value, Tensor)]

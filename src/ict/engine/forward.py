@@ -18,6 +18,11 @@ class Forward:
     def __init__(self, module: nn.Module, gradient: bool = True) -> None:
         self.module, self.gradient = module, gradient
 
+    @contextmanager
+    def in_line(self) -> Iterator[None]:
+        """Forwards inside run one after the other, as all do here."""
+        yield
+
     def __call__(self, x: Tensor, tap: Tap | None = None) -> Tensor:
         return self._run(self.module, x) if tap is None else self._run(self.module, x, tap=tap)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ict.contract import Algorithm, Loss, Network
+from ict.contract import Algorithm, Batch, Loss, Network
 from ict.engine.batches import Batches, Picked
 from ict.engine.forward import Forward
 from ict.engine.plan import Plan
@@ -34,7 +34,8 @@ def update(program: Program, state: State) -> None:
     picked = begin(program, state.step)
     w = torch.full((), program.plan.w[state.step], device=program.rng.device)
     student, teacher = Forward(state.student), Forward(state.evaluated, gradient=False)
-    apply(program, state, picked, differentiate(program, state, picked, w, student, teacher))
+    batch = program.batches.make(picked, program.rng, state.memory)
+    apply(program, state, picked, differentiate(program, state, batch, w, student, teacher))
 
 
 def begin(program: Program, step: int) -> Picked:
@@ -44,11 +45,8 @@ def begin(program: Program, step: int) -> Picked:
     return program.batches.pick(step)
 
 
-def differentiate(
-    program: Program, state: State, picked: Picked, w: Tensor, student: Network, teacher: Network
-) -> Loss:
-    """From rows to gradients, on the device alone: the same operations at every step."""
-    batch = program.batches.make(picked, program.rng, state.memory)
+def differentiate(program: Program, state: State, batch: Batch, w: Tensor, student: Network, teacher: Network) -> Loss:
+    """From a batch to gradients, on the device alone: the same operations at every step."""
     loss = program.algorithm.loss(student, teacher, batch, w, program.rng)
     state.optimizer.zero_grad()
     loss.total.backward()

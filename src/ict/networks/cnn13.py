@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Literal
 
 from torch import nn
+from torch.nn import Conv2d
 from torch.nn.utils import parametrizations
 
 from ict.errors import UserError
 from ict.fields import check, positive, share
 from ict.networks.mean_only import MeanOnlyBatchNorm
-from ict.networks.padded import Conv2d
 from ict.networks.parts import BatchNorm1d, BatchNorm2d
 from ict.networks.staged import GlobalMean, Staged, drop, image_channels
 

@@ -1,9 +1,9 @@
 """A small convolutional network for tiny images, from 4x4 up to about 32x32."""
 
 from torch import nn
+from torch.nn import Conv2d
 
 from ict.fields import positive
-from ict.networks.padded import Conv2d
 from ict.networks.parts import BatchNorm2d
 from ict.networks.staged import GlobalMean, Staged, drop, image_channels
 

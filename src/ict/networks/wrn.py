@@ -7,10 +7,10 @@ from math import sqrt
 from typing import Literal, NamedTuple
 
 from torch import Tensor, nn
+from torch.nn import Conv2d
 
 from ict.errors import UserError
 from ict.fields import check, positive
-from ict.networks.padded import Conv2d
 from ict.networks.parts import BatchNorm2d
 from ict.networks.staged import GlobalMean, Staged, drop, image_channels
 

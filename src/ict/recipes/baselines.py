@@ -13,7 +13,7 @@ from ict.settings import Average, Eval, Inputs, Optimizer, Rate, Split, Swa, Tra
 
 _N_TRAIN = {"cifar10": 50_000, "svhn": 73_257}
 _NO_AVERAGE = Average(decay=None)
-_LOOKS = 400  # at the validation images, in any run
+_LOOKS = 200  # at the validation images, in any run
 
 # random shifts after scaling, of all programs but fast-SWA's
 _SHIFTED = Inputs(pad=2, augment="inputs")

@@ -18,7 +18,7 @@ _IMAGES = {
         split=Split(valid=5000),
         inputs=Inputs(pad=2, flip=True, scale="channels", zca="authors"),
         train=Train(steps=400 * 450),
-        eval=Eval(every=450),
+        eval=Eval(every=4 * 450),  # every fourth epoch: a look at 5,000 images costs as much as a dozen updates
     ),
     "svhn": Recipe(
         dataset=Part("svhn"),

@@ -1,0 +1,388 @@
+"""How the fast step runs a network made of stages: the same layers as fewer and larger operations.
+
+Batch norm, activation and pooling are one operation (`kernels/`); weights become half precision all at once; and the
+bias of a convolution before a batch norm, which takes any constant away again, is not added to the activations at all
+but carried beside them as a `shift` until a running mean has to know of it. Nothing of the network is copied or
+changed: its own modules say what is trained, which mode they are in and what their statistics are.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from ict.contract import Tap
+from ict.networks.parts import BatchNorm1d, BatchNorm2d
+from ict.networks.staged import Staged
+from ict.networks.wrn import Block
+
+Size = tuple[int, int]
+HALF = torch.bfloat16
+_CHANNELS = 8  # of an image: matrix units take as many at once, and with 3 the first layer is as slow as a wide one
+
+
+class Carried(NamedTuple):
+    """Activations, and what is still to be added to them."""
+
+    x: Tensor
+    shift: Tensor | None = None  # for each channel
+    plus: "Carried | None" = None
+
+    @property
+    def shifts(self) -> tuple[Tensor, ...]:
+        both = self.shift, self.plus.shift if self.plus else None
+        return tuple(shift for shift in both if shift is not None)
+
+    @property
+    def summed(self) -> "Carried":
+        if self.plus is None:
+            return self
+        return Carried(self.x + self.plus.x, sum(self.shifts[1:], self.shifts[0]) if self.shifts else None)
+
+    @property
+    def whole(self) -> Tensor:
+        x, shift, _ = self.summed
+        return x if shift is None else x + shift.to(x.dtype).reshape(-1, *(1 for _ in x.shape[2:]))
+
+
+class Fused:
+    """A network's forward, features and head."""
+
+    def __init__(self, network: Staged) -> None:
+        *body, head = network.stages
+        self.aside = Aside()
+        self.features, self.head = Chain(body, self.aside), Chain([head], self.aside)
+        self.stages = [Chain([stage], self.aside) for stage in network.stages]
+
+    def forward(self, x: Tensor, tap: Tap | None = None) -> Tensor:
+        if tap is None:
+            return self.head(self.features(x))
+        for i, stage in enumerate(self.stages):
+            x = stage(tap(i, x))
+        return x
+
+
+class Chain:
+    """Layers one after the other, neighbours joined where one operation does the work of several."""
+
+    def __init__(self, modules: Iterable[nn.Module], aside: "Aside") -> None:
+        self.links = _linked(list(_flat(modules)))
+        self.weights = Weights([conv for link in self.links for conv in link.convolutions], aside)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        with self.weights:
+            return _run(self.links, Carried(x)).whole
+
+
+class Link:
+    """A layer, or several."""
+
+    convolutions: tuple["Convolution", ...] = ()
+
+    def __call__(self, carried: Carried) -> Carried:
+        raise NotImplementedError
+
+
+def _run(links: list[Link], carried: Carried) -> Carried:
+    for link in links:
+        carried = link(carried)
+    return carried
+
+
+class Plain(Link):
+    """Any other layer, as it is."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+
+    def __call__(self, carried: Carried) -> Carried:
+        return Carried(self.module(carried.whole))
+
+
+class Convolution(Link):
+    """Leaves its bias to be carried."""
+
+    def __init__(self, conv: nn.Conv2d) -> None:
+        self.conv, self.convolutions = conv, (self,)
+        self.aside: Aside | None = None
+        self.weight: Tensor | None = None  # in half precision, while a forward runs
+
+    def __call__(self, carried: Carried) -> Carried:
+        conv, shift = self.conv, self.conv.bias
+        if carried.shift is not None and conv.kernel_size == (1, 1):
+            passed = conv.weight[:, :, 0, 0] @ carried.shift  # a constant stays one
+            shift, carried = passed if shift is None else passed + shift, carried._replace(shift=None)
+        x = carried.whole
+        if self.weight is None or self.aside is None:
+            return Carried(F.conv2d(x, conv.weight, None, conv.stride, conv.padding), shift)
+        convolve: Any = _Convolve.apply
+        return Carried(convolve(_widened(x), self.weight, conv.stride, conv.padding, self.aside), shift)
+
+
+class Norm(Link):
+    """Batch norm with the activation and the pooling behind it."""
+
+    def __init__(self, norm: nn.BatchNorm1d | nn.BatchNorm2d, activation: nn.Module | None, pool: nn.Module | None):
+        self.norm, self.activation, self.pool = norm, activation, pool
+        self.slope = 1.0 if activation is None else getattr(activation, "negative_slope", 0.0)
+        self.counters: Tensor | None = None
+
+    def __call__(self, carried: Carried) -> Carried:
+        return self.both(carried)[0]
+
+    def both(self, carried: Carried) -> tuple[Carried, Carried]:
+        """What comes out, and what went in with all of it added up."""
+        x, norm = carried.x, self.norm
+        gradient = torch.is_grad_enabled()
+        if not x.is_cuda or norm.momentum is None or not norm.affine or (gradient and not norm.training):
+            carried = carried.summed
+            return Carried(_one_by_one(carried.whole, norm, self.activation, self.pool)), carried
+        from ict.engine.kernels import norm as kernels
+
+        if self.counters is None:
+            self.counters = kernels.counters(norm)
+        pool = self.pool is not None and x.shape[2] % 2 == 0 and x.shape[3] % 2 == 0
+        how = kernels.How(self.counters, norm.eps, self.slope, pool)
+        mean, var, batches = norm.running_mean, norm.running_var, norm.num_batches_tracked
+        if not norm.training:
+            assert mean is not None and var is not None
+            carried = carried.summed
+            mean = mean if carried.shift is None else mean - carried.shift
+            out = kernels.norm_act_by(mean, var, carried.x, norm.weight, norm.bias, how)
+        else:
+            running = None
+            if norm.track_running_stats:
+                assert mean is not None and var is not None and batches is not None
+                running = kernels.Running(mean, var, batches, norm.momentum)
+            # no gradient goes to the shifts: the norm takes away whatever they would do
+            shifts = tuple(shift.detach() for shift in carried.shifts)
+            how = replace(how, parts=getattr(norm, "parts", ()), running=running, shifts=shifts)
+            plus = carried.plus.x if carried.plus else None
+            out, x, shift = kernels.norm_act(x, plus, norm.weight, norm.bias, how)
+            carried = Carried(x, shift)
+        return Carried(out if pool or self.pool is None else self.pool(out)), carried
+
+
+class Residual(Link):
+    """A block of a wide residual network. The batch norm behind it, which reads the sum anyway, does the addition."""
+
+    def __init__(self, block: Block) -> None:
+        (norm,) = _linked(list(_flat([block.activate])))
+        assert isinstance(norm, Norm)
+        self.activate = norm
+        self.residual, self.shortcut = (_linked(list(_flat([side]))) for side in (block.residual, block.shortcut))
+        self.activate_shortcut = block.activate_shortcut
+        self.convolutions = tuple(c for link in (*self.residual, *self.shortcut) for c in link.convolutions)
+
+    def __call__(self, carried: Carried) -> Carried:
+        h, carried = self.activate.both(carried)
+        residual = _run(self.residual, h)
+        shortcut = _run(self.shortcut, h if self.activate_shortcut else carried)
+        return residual._replace(plus=shortcut)
+
+
+def _flat(modules: Iterable[nn.Module]) -> Iterator[nn.Module]:
+    """Layers in the order in which they run, without those that do nothing."""
+    for module in modules:
+        if isinstance(module, nn.Sequential):
+            yield from _flat(module)
+        elif not isinstance(module, nn.Identity) and not (isinstance(module, nn.Dropout) and module.p == 0):
+            yield module
+
+
+def _linked(modules: list[nn.Module]) -> list[Link]:
+    links: list[Link] = []
+    while modules:
+        module = modules.pop(0)
+        if isinstance(module, BatchNorm1d | BatchNorm2d):
+            activation = modules.pop(0) if modules and isinstance(modules[0], nn.LeakyReLU | nn.ReLU) else None
+            pool = modules.pop(0) if modules and _halves_the_size(modules[0]) else None
+            links.append(Norm(module, activation, pool))
+        elif isinstance(module, nn.Conv2d) and module.groups == 1 and module.dilation == (1, 1):
+            links.append(Convolution(module))
+        elif isinstance(module, Block):
+            links.append(Residual(module))
+        else:
+            links.append(Plain(module))
+    return links
+
+
+def _halves_the_size(module: nn.Module) -> bool:
+    return isinstance(module, nn.MaxPool2d) and (module.kernel_size, module.stride, module.padding) == (2, 2, 0)
+
+
+def _one_by_one(x: Tensor, *modules: nn.Module | None) -> Tensor:
+    for module in modules:
+        x = x if module is None else module(x)
+    return x
+
+
+def _widened(x: Tensor) -> Tensor:
+    """Half precision, channels last, with channels of zeros up to a number that a GPU likes."""
+    n, c, height, width = x.shape
+    if c % _CHANNELS == 0:
+        return x.to(HALF, memory_format=torch.channels_last)
+    shape = (n, c + -c % _CHANNELS, height, width)
+    out = torch.empty(shape, dtype=HALF, device=x.device, memory_format=torch.channels_last).zero_()
+    out[:, :c] = x
+    return out
+
+
+class Aside:
+    """A second stream for the gradients of weights: nothing in a backward pass waits for them but its end."""
+
+    def __init__(self) -> None:
+        self.stream: torch.cuda.Stream | None = None
+        self.off = False  # run everything in line
+        self.held: list[Tensor] = []  # what the stream may still be reading, so that its memory is not used again
+
+    @contextmanager
+    def __call__(self, *read: Tensor) -> Iterator[None]:
+        """What is inside runs there."""
+        if self.off:
+            yield
+            return
+        if self.stream is None:
+            self.stream = torch.cuda.Stream()
+        self.stream.wait_stream(torch.cuda.current_stream())
+        self.held += read
+        with torch.cuda.stream(self.stream):
+            yield
+
+    def join(self) -> None:
+        if self.stream is not None:
+            torch.cuda.current_stream().wait_stream(self.stream)
+            self.held.clear()
+
+
+class _Convolve(torch.autograd.Function):
+    """Without a bias; the gradient of the weight is made aside."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, stride: Size, padding: Size, aside: Aside) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.narrow = _is_narrow(weight, stride, padding)
+        ctx.how, ctx.aside = (stride, padding), aside
+        if ctx.narrow:
+            from ict.engine.kernels.narrow import convolve
+
+            return convolve(x, weight)
+        return F.conv2d(x, weight, None, stride, padding)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        from ict.engine.kernels.narrow import convolve, weight_gradient
+
+        x, weight = ctx.saved_tensors
+        gradient = gradient.contiguous(memory_format=torch.channels_last)
+
+        def by_library(*wanted: bool) -> Any:
+            how = (*ctx.how, (1, 1), False, (0, 0), 1, (*wanted, False))
+            return torch.ops.aten.convolution_backward(gradient, x, weight, None, *how)
+
+        for_x = for_weight = None
+        if ctx.needs_input_grad[1]:
+            with ctx.aside(gradient, x):
+                for_weight = weight_gradient(gradient, x) if ctx.narrow else by_library(False, True)[1]
+        if ctx.needs_input_grad[0]:
+            for_x = convolve(gradient, weight, flip=True) if ctx.narrow else by_library(True, False)[0]
+        return for_x, for_weight, None, None, None
+
+
+def _is_narrow(weight: Tensor, stride: Size, padding: Size) -> bool:
+    """Convolutions on which libraries are slow, since they have few channels for matrix units to work on."""
+    n_out, n_in, *size = weight.shape
+    return (size, stride, padding) == ([3, 3], (1, 1), (1, 1)) and {n_in, n_out} <= {16, 32}
+
+
+class Weights:
+    """The half-precision weights of convolutions, made all at once for the length of a forward on a GPU."""
+
+    def __init__(self, convolutions: list[Convolution], aside: Aside) -> None:
+        self.convolutions, self.aside = convolutions, aside
+
+    def __enter__(self) -> None:
+        if not self.convolutions or not next(self.convolutions[0].conv.parameters()).is_cuda:
+            return
+        sources = [_sources(link.conv) for link in self.convolutions]
+        counts = tuple(map(len, sources))
+        halves: Any = _Halves.apply
+        made = halves(self.aside, counts, *(tensor for source in sources for tensor in source))
+        for link, weight in zip(self.convolutions, made, strict=True):
+            link.weight, link.aside = weight, self.aside
+
+    def __exit__(self, *_: object) -> None:
+        for link in self.convolutions:
+            link.weight = link.aside = None
+
+
+def _sources(conv: nn.Conv2d) -> tuple[Tensor, ...]:
+    """The weight, or length and direction of its rows where weight norm makes it from those."""
+    if parametrize.is_parametrized(conv, "weight"):
+        parametrizations: Any = conv.parametrizations
+        made_by = parametrizations.weight
+        if len(made_by) == 1 and type(made_by[0]).__name__ == "_WeightNorm" and made_by[0].dim == 0:
+            return made_by.original0, made_by.original1
+    return (conv.weight,)
+
+
+class _Halves(torch.autograd.Function):
+    """One node for all weights, so that its backward is the one place where the second stream is waited for."""
+
+    @staticmethod
+    def forward(ctx: Any, aside: Aside, counts: tuple[int, ...], *tensors: Tensor) -> tuple[Tensor, ...]:
+        from ict.engine.kernels.weight_norm import unit_rows
+
+        sources = _grouped(tensors, counts)
+        plain = [source[0] for source in sources if len(source) == 1]
+        copies = [torch.empty_like(weight, dtype=HALF) for weight in plain]
+        if plain:
+            torch._foreach_copy_([_line(copy) for copy in copies], [_line(weight) for weight in plain])
+        made, lengths, rest = [], [], iter(copies)
+        for source in sources:
+            if len(source) == 1:
+                made.append(next(rest))
+            else:
+                weight, length = unit_rows(source[0], source[1], HALF)
+                made.append(weight)
+                lengths.append(length)
+        ctx.save_for_backward(*tensors, *lengths)
+        ctx.aside, ctx.counts = aside, counts
+        return tuple(map(_widened, made))
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        from ict.engine.kernels.weight_norm import unit_rows_gradient
+
+        ctx.aside.join()
+        n = sum(ctx.counts)
+        sources, lengths = _grouped(ctx.saved_tensors[:n], ctx.counts), iter(ctx.saved_tensors[n:])
+        found: list[Tensor] = []
+        plain: list[tuple[Tensor, Tensor]] = []
+        for source, widened in zip(sources, gradients, strict=True):
+            gradient = widened[:, : source[-1].shape[1]].contiguous(memory_format=torch.channels_last)
+            if len(source) == 1:
+                found.append(torch.empty_like(source[0]))
+                plain.append((_line(found[-1]), _line(gradient)))
+            else:
+                found += unit_rows_gradient(source[0], source[1], next(lengths), gradient)
+        if plain:
+            torch._foreach_copy_([mine for mine, _ in plain], [given for _, given in plain])
+        return None, None, *found
+
+
+def _grouped(tensors: tuple[Tensor, ...], counts: tuple[int, ...]) -> list[tuple[Tensor, ...]]:
+    rest = iter(tensors)
+    return [tuple(next(rest) for _ in range(count)) for count in counts]
+
+
+def _line(x: Tensor) -> Tensor:
+    """The numbers in the order of memory. Strides of dimensions of size 1 differ, and would count as another layout."""
+    return x.as_strided((x.numel(),), (1,))

@@ -1,0 +1,134 @@
+"""The GPU's kernels against torch's own layers in float64. Without a GPU they run where Triton's interpreter is:
+
+TRITON_INTERPRET=1 python -m pytest tests/test_kernels.py
+"""
+
+import os
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+pytest.importorskip("triton", reason="triton, which comes with torch for GPUs, is not installed")
+if not torch.cuda.is_available() and os.environ.get("TRITON_INTERPRET") != "1":
+    pytest.skip("no GPU, and TRITON_INTERPRET is not 1", allow_module_level=True)
+
+from ict.engine.kernels.narrow import convolve, weight_gradient
+from ict.engine.kernels.norm import How, Running, counters, norm_act
+from ict.engine.kernels.weight_norm import unit_rows, unit_rows_gradient
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def distance(got: Tensor | None, wanted: Tensor | None) -> float:
+    assert got is not None and wanted is not None
+    return float((got.detach().cpu().double() - wanted.detach()).norm() / wanted.detach().norm())
+
+
+def reference(x: Tensor, norm: nn.BatchNorm2d, parts: tuple[int, ...], slope: float, pool: bool) -> Tensor:
+    out = torch.cat([norm(part) for part in x.split(parts)])
+    out = F.leaky_relu(out, slope)
+    return F.max_pool2d(out, 2) if pool else out
+
+
+@pytest.mark.parametrize("pool", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "parts"),
+    [((6, 5, 4, 4), (6,)), ((7, 24, 6, 8), (3, 4)), ((40, 70, 2, 2), (13, 1, 26)), ((30, 128, 10, 10), (20, 10))],
+)
+def test_norm_activation_and_pooling_are_torchs(shape: tuple[int, ...], parts: tuple[int, ...], pool: bool) -> None:
+    draws = torch.Generator().manual_seed(len(parts) + shape[1])
+    norm = nn.BatchNorm2d(shape[1], momentum=0.3).double()
+    with torch.no_grad():
+        norm.weight.copy_(torch.randn(shape[1], generator=draws))  # of both signs: a negative one turns the order over
+        norm.bias.copy_(torch.randn(shape[1], generator=draws))
+    x = (3 * torch.randn(shape, generator=draws) + 100).to(torch.float64)  # a mean that dwarfs the deviation
+    x = x.float().double()
+    shift = torch.randn(shape[1], generator=draws)
+    expected_x = x.clone().requires_grad_()
+    expected = reference(expected_x, norm, parts, 0.1, pool)
+    gradient = torch.randn(expected.shape, generator=draws)
+    expected.backward(gradient.double())
+
+    ours = nn.BatchNorm2d(shape[1], momentum=0.3).to(DEVICE)
+    weight, bias = (p.detach().float().to(DEVICE).requires_grad_() for p in (norm.weight, norm.bias))
+    assert ours.running_mean is not None and ours.running_var is not None and ours.num_batches_tracked is not None
+    running = Running(ours.running_mean, ours.running_var, ours.num_batches_tracked, 0.3)
+    got_x = x.float().to(DEVICE).requires_grad_()
+    how = How(counters(ours), 1e-5, 0.1, pool, parts, running, (shift.to(DEVICE),))
+    got, _, _ = norm_act(got_x, None, weight, bias, how)
+    got.backward(gradient.to(DEVICE))
+
+    assert norm.running_mean is not None and norm.running_var is not None
+    seen = 1 - 0.7 ** len(parts)  # how much of the shift the running mean has seen
+    pairs = {
+        "output": (got, expected),
+        "gradient": (got_x.grad, expected_x.grad),
+        "weight": (weight.grad, norm.weight.grad),
+        "bias": (bias.grad, norm.bias.grad),
+        "mean": (ours.running_mean, norm.running_mean + seen * shift.double()),
+        "variance": (ours.running_var, norm.running_var),
+    }
+    for name, (a, b) in pairs.items():
+        assert distance(a, b) < 2e-5, name
+    assert ours.num_batches_tracked.item() == len(parts)
+
+
+@pytest.mark.parametrize("n_shifts", [0, 1, 2])
+def test_a_sum_is_made_and_normalised_in_one(n_shifts: int) -> None:
+    draws = torch.Generator().manual_seed(0)
+    a, b, first, second = (torch.randn(6, 24, 4, 4, generator=draws, dtype=torch.float64) for _ in range(4))
+    shifts = tuple(torch.randn(24, generator=draws) for _ in range(n_shifts))
+    norm = nn.BatchNorm2d(24, momentum=0.3).double()
+    expected_x = [x.clone().requires_grad_() for x in (a, b)]
+    both = expected_x[0] + expected_x[1]
+    expected = reference(both, norm, (2, 4), 0.1, False)
+    (expected * first + both * second).sum().backward()
+
+    ours = nn.BatchNorm2d(24, momentum=0.3).to(DEVICE)
+    assert ours.running_mean is not None and ours.running_var is not None and ours.num_batches_tracked is not None
+    running = Running(ours.running_mean, ours.running_var, ours.num_batches_tracked, 0.3)
+    x, plus = (part.float().to(DEVICE).requires_grad_() for part in (a, b))
+    on_device = tuple(shift.to(DEVICE) for shift in shifts)
+    how = How(counters(ours), 1e-5, 0.1, False, (2, 4), running, on_device)
+    out, both_out, shift_sum = norm_act(x, plus, ours.weight, ours.bias, how)
+    (out * first.float().to(DEVICE) + both_out * second.float().to(DEVICE)).sum().backward()
+    total = sum(shifts, torch.zeros(24)).double()
+    assert norm.running_mean is not None
+    pairs = [(out, expected), (both_out, both), (x.grad, expected_x[0].grad), (plus.grad, expected_x[1].grad)]
+    pairs += [(ours.running_mean, norm.running_mean + (1 - 0.7**2) * total)]
+    for got, wanted in pairs:
+        assert got is not None and wanted is not None
+        torch.testing.assert_close(got.detach().cpu().double(), wanted.detach(), rtol=1e-4, atol=1e-5)
+    assert (shift_sum is None) == (not shifts)
+    if shift_sum is not None:
+        torch.testing.assert_close(shift_sum.cpu().double(), total, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(("n_in", "n_out", "size"), [(32, 32, (5, 6)), (16, 32, (4, 4)), (32, 16, (1, 9))])
+def test_narrow_convolutions_and_their_gradients_are_torchs(n_in: int, n_out: int, size: tuple[int, int]) -> None:
+    draws = torch.Generator().manual_seed(n_in)
+    x, gradient = (torch.randn(7, n, *size, generator=draws) for n in (n_in, n_out))
+    weight = torch.randn(n_out, n_in, 3, 3, generator=draws)
+    expected_x, expected_weight = (t.double().requires_grad_() for t in (x, weight))
+    expected = F.conv2d(expected_x, expected_weight, padding=1)
+    expected.backward(gradient.double())
+    x, gradient, weight = (t.to(DEVICE, memory_format=torch.channels_last) for t in (x, gradient, weight))
+    assert distance(convolve(x, weight), expected) < 1e-6
+    assert distance(convolve(gradient, weight, flip=True), expected_x.grad) < 1e-6
+    assert distance(weight_gradient(gradient, x), expected_weight.grad) < 1e-6
+
+
+@pytest.mark.parametrize("shape", [(5, 3, 3, 3), (4, 130, 3, 3), (7, 16, 1, 1)])
+def test_weight_norm_is_torchs(shape: tuple[int, ...]) -> None:
+    draws = torch.Generator().manual_seed(shape[1])
+    g, v, gradient = (torch.randn(s, generator=draws) for s in ((shape[0], 1, 1, 1), shape, shape))
+    expected_g, expected_v = (t.double().requires_grad_() for t in (g, v))
+    expected = torch._weight_norm(expected_v, expected_g, 0)
+    expected.backward(gradient.double())
+    g, v, gradient = (t.to(DEVICE, memory_format=torch.channels_last) for t in (g, v, gradient))
+    got, lengths = unit_rows(g, v, torch.float32)
+    for_g, for_v = unit_rows_gradient(g, v, lengths, gradient)
+    for a, b in ((got, expected), (for_g, expected_g.grad), (for_v, expected_v.grad)):
+        assert distance(a, b) < 1e-6
