@@ -31,6 +31,9 @@ class ScriptedDraws:
     def beta(self, alpha: float) -> Tensor:
         return torch.tensor(next(self._betas), dtype=torch.float64, device=self.device)
 
+    def integer(self, high: int) -> Tensor:
+        return self.integers(high, 1)[0]
+
     def integers(self, high: int, n: int) -> Tensor:
         values = next(self._integers)
         assert len(values) == n and max(values) < high

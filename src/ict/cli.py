@@ -1,7 +1,9 @@
 """The `ict` command. Thin: each verb checks its words, calls one function and prints what came back."""
 
 import json
+import os
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +13,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ict import __version__
-from ict.errors import Diverged, UserError
+from ict.errors import Diverged, RankLost, UserError
 
 app = typer.Typer(
     name="ict",
@@ -39,11 +41,13 @@ def _version(value: bool) -> None:
 
 @app.callback()
 def root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    pass
+    if os.environ.get("WORLD_SIZE", "1") != "1" and context.invoked_subcommand != "train":
+        raise UserError(f"ict {context.invoked_subcommand} runs by itself: only ict train is for torchrun.")
 
 
 @app.command()
@@ -60,9 +64,16 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the newest checkpoint.")] = False,
     force: Annotated[bool, typer.Option("--force", help="With --resume: although the recipe changed.")] = False,
     data_dir: DataDir = None,
+    sync_bn: Annotated[
+        bool | None,
+        typer.Option(help="Under torchrun: batch norm by the whole batch. [default: yes, but in fast mode]"),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train by a recipe, evaluate once on the test set and write a run folder."""
+    """Train by a recipe, evaluate once on the test set and write a run folder.
+
+    Several processes share the run where torchrun starts it: torchrun --nproc-per-node 2 -m ict train ...
+    """
     from ict import run
     from ict.console import progress_bar, run_summary
     from ict.recipe import change
@@ -71,7 +82,7 @@ def train(
     chosen = [] if algorithm is None else [f"algorithm={algorithm}"]
     resolved = change(find(recipe), [*chosen, *(settings or [])])
     folder = out or run.default_folder(resolved, seed)
-    with _interruptible("the same command with --resume"), progress_bar(resolved.train.steps) as advance:
+    with _interruptible("the same command with --resume"), progress_bar(resolved.train.steps, shown=_speaks()) as advance:
         finished = run.train(
             resolved,
             seed=seed,
@@ -82,8 +93,10 @@ def train(
             force=force,
             data_dir=data_dir,
             log=advance,
+            sync_bn=sync_bn,
         )
-    typer.echo(json.dumps(finished.result, indent=2) if as_json else run_summary(finished.result, folder))
+    if _speaks():
+        typer.echo(json.dumps(finished.result, indent=2) if as_json else run_summary(finished.result, folder))
 
 
 @app.command()
@@ -284,13 +297,15 @@ def main() -> None:
     """Run the command; a mistake is one sentence on stderr and exit code 2."""
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.append(here)  # so that 'module:Class' finds a file beside the caller
-    warnings.showwarning = lambda message, *_, **__: typer.echo(f"warning: {message}", err=True)
+    warnings.showwarning = _warn
     try:
         app()
     except UserError as problem:
         _fail(str(problem), 2)
     except Diverged as problem:
         _fail(f"{problem} The last good checkpoint is kept.", 1)
+    except RankLost as problem:
+        _fail(f"{problem} The same command with --resume goes on from the last checkpoint.", 1)
     except OSError as problem:
         if problem.filename is None and problem.strerror is None:
             raise
@@ -306,6 +321,19 @@ def _interruptible(how: str) -> Iterator[None]:
         _fail(f"interrupted; {how} goes on from the last checkpoint.", 130)
 
 
+def _speaks() -> bool:
+    """Whether this process is the only one of its run, or the first."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
+    if _speaks():
+        typer.echo(f"warning: {message}", err=True)
+
+
 def _fail(message: str, code: int) -> None:
-    typer.echo(f"error: {message}", err=True)
+    if _speaks():
+        typer.echo(f"error: {message}", err=True)
+    else:
+        time.sleep(1)  # torchrun ends all ranks once one has ended, and the first has something to say
     sys.exit(code)

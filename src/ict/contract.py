@@ -48,10 +48,26 @@ class Network(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Share:
+    """One of the equal parts into which ranks divide a batch."""
+
+    index: int = 0
+    count: int = 1
+
+    def of(self, batch: Tensor) -> Tensor:
+        return batch if self.count == 1 else batch.chunk(self.count)[self.index]
+
+
 class Draws(Protocol):
-    """Explicit randomness, the same on every rank; see `rng.Rng`."""
+    """Explicit randomness, the same however many ranks share a batch; see `rng.Rng`.
+
+    `beta` and `integer` are one draw for the whole batch, the others one for each example of it.
+    """
 
     def beta(self, alpha: float) -> Tensor: ...
+
+    def integer(self, high: int) -> Tensor: ...
 
     def integers(self, high: int, n: int) -> Tensor: ...
 

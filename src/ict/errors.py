@@ -1,4 +1,4 @@
-"""What can go wrong, in two kinds: the caller can mend a `UserError`; a `Diverged` run needs other settings."""
+"""What can go wrong: the caller can mend a `UserError`, a `Diverged` run needs other settings, `RankLost` a restart."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -6,6 +6,10 @@ from difflib import get_close_matches
 
 class UserError(ValueError):
     """A mistake in a file, field or value. The message is one sentence that says what to do."""
+
+
+class RankLost(RuntimeError):
+    """Another process of a run that several share has ended or cannot be reached."""
 
 
 class Diverged(RuntimeError):

@@ -8,7 +8,10 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
+from ict.contract import Share
+
 _MASK = 2**64 - 1
+_WHOLE = Share()
 
 
 class Use(IntEnum):
@@ -48,10 +51,13 @@ def default_generator(device: torch.device) -> torch.Generator:
 
 
 class Rng:
-    """Explicit draws on a device, from a generator that is reseeded at every step."""
+    """Explicit draws on a device, from a generator that is reseeded at every step.
 
-    def __init__(self, device: torch.device, key: int = 0) -> None:
-        self.device = device
+    Draws for each example are made for the whole batch; a rank keeps those of its share, so they do not depend on it.
+    """
+
+    def __init__(self, device: torch.device, key: int = 0, share: Share = _WHOLE) -> None:
+        self.device, self.share = device, share
         self.generator = torch.Generator(device).manual_seed(key)
 
     def reseed(self, key: int) -> None:
@@ -69,14 +75,20 @@ class Rng:
         log_1, log_2 = gammas.log() + uniforms.log() / alpha
         return torch.sigmoid(log_1 - log_2).to(torch.get_default_dtype())
 
+    def integer(self, high: int) -> Tensor:
+        """One integer in [0, high), 0-d."""
+        return torch.randint(high, (1,), generator=self.generator, device=self.device)[0]
+
     def integers(self, high: int, n: int) -> Tensor:
         """n integers in [0, high), one for each example of the batch."""
-        return torch.randint(high, (n,), generator=self.generator, device=self.device)
+        size = (n * self.share.count,)
+        return self.share.of(torch.randint(high, size, generator=self.generator, device=self.device))
 
     def uniform(self, n: int) -> Tensor:
         """n numbers in [0, 1), one for each example of the batch."""
-        return torch.rand((n,), generator=self.generator, device=self.device)
+        return self.share.of(torch.rand((n * self.share.count,), generator=self.generator, device=self.device))
 
     def normal_like(self, x: Tensor) -> Tensor:
         """Standard normal noise in the shape of a batch."""
-        return torch.randn(x.shape, generator=self.generator, device=self.device, dtype=x.dtype)
+        size = (len(x) * self.share.count, *x.shape[1:])
+        return self.share.of(torch.randn(size, generator=self.generator, device=self.device, dtype=x.dtype))

@@ -21,12 +21,14 @@ from ict.data import DATASETS
 from ict.data.dataset import Dataset, Examples
 from ict.data.split import Indices, given, split
 from ict.data.whiten import Whiten, fit
-from ict.engine import checkpoint, loop
+from ict.engine import checkpoint, dist, loop
 from ict.engine.batches import Batches
+from ict.engine.dist import Ranks
 from ict.engine.evaluate import error
 from ict.engine.fast import Captured, evaluator
 from ict.engine.finish import final_network
 from ict.engine.plan import make_plan
+from ict.engine.shared_norm import shared_norms
 from ict.engine.state import State, make_state
 from ict.engine.step import Program, update
 from ict.engine.view import View
@@ -45,6 +47,8 @@ _MANY_BYTES = 2**30  # of a validation set that is not kept on the device
 
 Device = Literal["auto", "cpu", "cuda"]
 Mode = Literal["exact", "fast"]
+
+_ALONE = Ranks()
 
 
 @dataclass(frozen=True)
@@ -80,36 +84,45 @@ def train(
     data_dir: str | Path | None = None,
     checkpoint_seconds: float = 10.0,
     log: Callable[[loop.Record], None] | None = None,
+    sync_bn: bool | None = None,
 ) -> Run:
     """Train by a recipe and evaluate once on the test set.
 
     `recipe` is a name that `ict list` shows, a JSON file or a `Recipe`; `settings` are texts such as
     "train.steps=500". `data` (see `from_arrays`) and `network` replace the recipe's own; the module handed in
     is copied, not changed. Without `out` nothing is written. `log` gets a dict every few steps.
+
+    Processes that torchrun has started share the run: each takes an equal part of every batch, and the first one
+    writes and logs. `sync_bn`: batch norm by the whole batch; by default where there are several, unless in fast mode.
     """
-    target = pick_device(device)
-    if mode == "fast" and target.type != "cuda":
-        warnings.warn(f"fast mode needs a GPU: running the exact step on {target.type}.", stacklevel=2)
-    recipe, data = _fill_in(recipe, settings, data, network, seed, data_dir)
-    folder = Folder(Path(out)) if out is not None else None
-    if folder:
-        folder.check(recipe, seed, resume=resume, force=force)
-    fast = mode == "fast" and target.type == "cuda"
-    _check_fast(fast)
-    threads = threads_for(data)
-    with _memory_told(target), untouched_globals(target, threads, exact=not fast):
-        job = prepare(recipe, seed, data, network, target, folder if resume and not force else None)
-        state = job.state
+    ranks = dist.joined()
+    with ranks.together():
+        target = pick_device(device)
+        fast = mode == "fast" and target.type == "cuda"
+        if mode == "fast" and not fast:
+            warnings.warn(f"fast mode needs a GPU: running the exact step on {target.type}.", stacklevel=2)
+        _check_fast(fast)
+        shared = _check_sync(sync_bn, fast, ranks)
+        recipe, data = _fill_in(recipe, settings, data, network, seed, data_dir)
+        _check_shares(recipe, ranks)
+        folder = Folder(Path(out)) if out is not None else None
         if folder:
-            finished = folder.load_result()
-            if finished is not None and not force:
-                state.evaluated.load_state_dict(folder.load_tensors(folder.model))
+            folder.check(recipe, seed, resume=resume, force=force)
+        threads = threads_for(data)
+    with _memory_told(target), untouched_globals(target, threads, exact=not fast):
+        with ranks.together():
+            job = prepare(recipe, seed, data, network, target, folder if resume and not force else None, ranks=ranks)
+        state = job.state
+        ranks.copy_first_((*state.student.parameters(), *state.student.buffers()))
+        if folder:
+            finished = None if force else ranks.by_first(folder.load_result)
+            if finished is not None:
+                tensors = ranks.by_first(lambda: folder.load_tensors(folder.model))
+                state.evaluated.load_state_dict(tensors)
                 return Run(finished, state.evaluated, job.view, folder.path)
-            folder.create(recipe, seed)
-            job.indices.save(folder.split)
-            folder.save_tensors(folder.inputs, job.view.whiten.state_dict())
+            ranks.by_first(lambda: _start(folder, job))
             if resume:
-                _resume(folder, state)
+                _resume(folder, state, ranks)
 
         def record(metrics: loop.Record) -> None:
             if folder:
@@ -117,14 +130,15 @@ def train(
             if log:
                 log(metrics)
 
-        saver = checkpoint.Saver(folder.path, checkpoint_seconds) if folder else None
+        saver = checkpoint.Saver(folder.path, checkpoint_seconds) if folder and ranks.first else None
         valid = _on_device(job.valid, target)
         watch = loop.Watch(valid, job.view, recipe.eval, evaluator if fast else None)
-        loop.train(job.program, state, watch, record, saver, updater(job, fast))
-        network = final_network(job.program, state, recipe.swa)
+        with shared_norms(ranks, state.networks if shared else ()):
+            loop.train(job.program, state, watch, record, saver, updater(job, fast, shared))
+            network = final_network(job.program, state, recipe.swa)
     with _memory_told(target), untouched_globals(target, threads):
-        result = job.result(network)
-    if folder:
+        result = ranks.by_first(lambda: job.result(network))
+    if folder and ranks.first:
         folder.save_tensors(folder.model, network.state_dict())
         write_json(folder.result, result)
     return Run(result, network, job.view, folder.path if folder else None)
@@ -187,6 +201,7 @@ class Job:
             "n_unlabeled": len(self.indices.unlabeled),
             "n_parameters": sum(p.numel() for p in state.student.parameters()),
             "resumed_from": state.resumed_from,
+            "ranks": self.program.ranks.size,
             **provenance(state.first_bad.device),
             "settings": recipe.to_dict(),
         }
@@ -200,6 +215,7 @@ def prepare(
     device: torch.device,
     resumed: Folder | None = None,
     resident: bool | None = None,
+    ranks: Ranks = _ALONE,
 ) -> Job:
     """A resolved recipe made ready; the transform is read from the folder of a run that goes on.
 
@@ -221,9 +237,10 @@ def prepare(
     if resident is None:
         resident = _fits(x, device)
     examples = Examples(x.to(device) if resident else x, known.to(device))
-    batches = Batches(examples, labeled, unlabeled, view, recipe.train, algorithm.needs.views, seed)
+    batches = Batches(examples, labeled, unlabeled, view, recipe.train, algorithm.needs.views, seed, ranks.share)
     plan = make_plan(recipe.train, recipe.optimizer, recipe.rate, recipe.average, recipe.swa)
-    program = Program(algorithm, plan, batches, seed, Rng(device), recipe.average.when == "before")
+    rng = Rng(device, share=ranks.share)
+    program = Program(algorithm, plan, batches, seed, rng, recipe.average.when == "before", ranks)
     memory = torch.zeros(len(examples), len(data.classes), device=device) if algorithm.needs.memory else None
     state = make_state(student, recipe.optimizer, recipe.average, recipe.swa, memory)
     return Job(recipe, seed, data, indices, view, program, state)
@@ -243,9 +260,12 @@ def _fits(x: Tensor, device: torch.device) -> bool:
     return False
 
 
-def updater(job: Job, fast: bool = False) -> Callable[[Program, State], None]:
-    """What does an update of this job: a captured step on a GPU, the eager one elsewhere."""
-    if job.state.first_bad.device.type == "cuda":
+def updater(job: Job, fast: bool = False, shared: bool = False) -> Callable[[Program, State], None]:
+    """What does an update of this job: a captured step on a GPU, the eager one elsewhere.
+
+    Where ranks share batch norm they talk to each other in the middle of a step, which a graph cannot hold.
+    """
+    if job.state.first_bad.device.type == "cuda" and not shared:
         return Captured(job.program, job.state, fast=fast)
     return update
 
@@ -265,6 +285,33 @@ def _memory_told(device: torch.device) -> Iterator[None]:
             f"the GPU's {total:.0f} GB of memory are not enough: set a smaller train.labeled_batch, "
             "train.unlabeled_batch or eval.batch, or use --device cpu."
         ) from None
+
+
+def _start(folder: Folder, job: Job) -> None:
+    folder.create(job.recipe, job.seed)
+    job.indices.save(folder.split)
+    folder.save_tensors(folder.inputs, job.view.whiten.state_dict())
+
+
+def _check_sync(wanted: bool | None, fast: bool, ranks: Ranks) -> bool:
+    if wanted and fast:
+        raise UserError("mode fast normalizes each rank's part of a batch by itself: leave out --sync-bn.")
+    if wanted and not ranks.launched:
+        raise UserError("--sync-bn is for several ranks: start with torchrun, or leave it out.")
+    return ranks.size > 1 and not fast if wanted is None else wanted
+
+
+def _check_shares(recipe: Recipe, ranks: Ranks) -> None:
+    """Every rank gets as many examples as any other, and no pair is torn apart."""
+    train = recipe.train
+    for name in ("labeled_batch", "unlabeled_batch"):
+        if (size := getattr(train, name)) % ranks.size:
+            raise UserError(f"train.{name} is {size}: {ranks.size} ranks share it, so their number must divide it.")
+    if train.pair_groups % ranks.size:
+        raise UserError(
+            f"train.pair_groups is {train.pair_groups}: {ranks.size} ranks share a batch, and pairs stay inside a "
+            f"group, so set train.pair_groups to {ranks.size} or a multiple of it."
+        )
 
 
 def _check_fast(fast: bool) -> None:
@@ -345,7 +392,14 @@ def pick_device(device: Device) -> torch.device:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
         raise UserError("device cuda: torch finds no GPU here; use --device cpu or auto.")
-    return torch.device("cuda", 0) if device == "cuda" else torch.device("cpu")
+    if device == "cpu":
+        return torch.device("cpu")
+    index, count = dist.local_rank(), torch.cuda.device_count()
+    if index >= count:
+        raise UserError(f"this machine has {count} GPUs and more ranks: start at most {count}, or use --device cpu.")
+    if index:
+        torch.cuda.set_device(index)
+    return torch.device("cuda", index)
 
 
 def _fill_in(
@@ -422,10 +476,11 @@ def _try_forward(student: nn.Module, view: View, data: Dataset) -> None:
         )
 
 
-def _resume(folder: Folder, state: State) -> None:
-    saved = checkpoint.load_latest(folder.path, state.first_bad.device)
+def _resume(folder: Folder, state: State, ranks: Ranks) -> None:
+    saved = ranks.by_first(lambda: checkpoint.load_latest(folder.path, torch.device("cpu")))
     if saved is None:
-        folder.cut_metrics(0)
+        if ranks.first:
+            folder.cut_metrics(0)
         return
     try:
         state.load(saved)
@@ -433,7 +488,8 @@ def _resume(folder: Folder, state: State) -> None:
         raise UserError(
             f"the checkpoint in {folder.path} does not fit this recipe ({problem}): use another --out."
         ) from None
-    folder.cut_metrics(state.step)
+    if ranks.first:
+        folder.cut_metrics(state.step)
 
 
 def _limited(test: Examples, limit: int | None) -> Examples:

@@ -8,7 +8,7 @@ from ict.ops import mix
 
 def mix_at_random_depth(lam: torch.Tensor, depth: int, batch: Batch, rng: Draws) -> Tap:
     """A tap that mixes each example with its partner at one stage of 0 ... depth; at the others lambda is 1."""
-    drawn = rng.integers(depth + 1, 1)[0]
+    drawn = rng.integer(depth + 1)
 
     def tap(stage: int, h: torch.Tensor) -> torch.Tensor:
         if stage > depth:

@@ -5,13 +5,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ict.contract import Batch
+from ict.contract import Batch, Share
 from ict.data.dataset import Examples
 from ict.engine.view import View
 from ict.rng import Rng, Use, fold
 from ict.settings import Train
 
 LABELED, UNLABELED = 0, 1  # streams of rows
+_WHOLE = Share()
 
 
 class Rows:
@@ -71,14 +72,18 @@ class Batches:
         train: Train,
         views: int,
         seed: int,
+        share: Share = _WHOLE,
     ) -> None:
         device = examples.y.device
         self.device = device
         self.stream = torch.cuda.Stream(device) if examples.x.device != device else None  # what fetches examples
         self.examples, self.view, self.views, self.seed = examples, view, views, seed
-        self.layout, self.pair_groups = train.layout, train.pair_groups
+        self.layout, self.share = train.layout, share
+        self.pair_groups = train.pair_groups // share.count  # of this rank's share
         # augments labeled batches that repeat within an epoch
-        self.repeated = Rng(device) if train.labeled_order == "repeated" and train.layout == "apart" else None
+        self.repeated = (
+            Rng(device, share=share) if train.labeled_order == "repeated" and train.layout == "apart" else None
+        )
         on = examples.x.device
         self.labeled = Rows(labeled, train.labeled_batch, seed, LABELED, on)
         self.unlabeled = Rows(unlabeled, train.unlabeled_batch, seed, UNLABELED, on)
@@ -89,7 +94,8 @@ class Batches:
 
     def pick(self, step: int) -> Picked:
         """The rows of a step: the host's part, which reads permutations and keys."""
-        picked = self._rows(step)
+        rows = self._rows(step)
+        picked = Picked(self.share.of(rows.labeled), self.share.of(rows.unlabeled))
         if self.stream is None:
             return picked
         current = torch.cuda.current_stream(self.device)
@@ -106,6 +112,7 @@ class Batches:
         return (x if x.is_pinned() else x.pin_memory()).to(self.device, non_blocking=True)
 
     def _rows(self, step: int) -> Picked:
+        """Of the whole batch, whoever shares it."""
         if not self.views:
             labeled = self._labeled_rows(step)
             return Picked(labeled, labeled[:0])
@@ -136,7 +143,8 @@ class Batches:
         rows = picked.unlabeled
         u_y = self.examples.y[rows]
         if self.layout == "joined":  # whose label is used is decided by the stream an example came from
-            u_y = torch.where(torch.arange(len(rows), device=rows.device) < self.labeled.batch, u_y, -1)
+            place = torch.arange(len(rows), device=rows.device) + self.share.index * len(rows)
+            u_y = torch.where(place < self.labeled.batch, u_y, -1)
         u = self.view.copies(self._stored(picked, 1), self.views, rng)
         return Batch(x, y, u, u_y, None if memory is None else memory[rows], self.pair_groups)
 

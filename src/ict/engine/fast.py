@@ -19,10 +19,10 @@ from ict.engine.forward import Forward
 from ict.engine.fused import Fused
 from ict.engine.plan import Plan
 from ict.engine.state import State
-from ict.engine.step import Program, apply, begin, differentiate
+from ict.engine.step import Program, apply, begin, differentiate, reseed_dropout
 from ict.networks.parts import can_join, joined
 from ict.networks.staged import Staged
-from ict.rng import Rng, Use, default_generator, fold
+from ict.rng import Rng, Use, fold
 
 _WARM_UPS = 3  # libraries choose kernels and allocate workspaces in the first calls, which a capture cannot hold
 _WORTH_COMPILING = 12_000  # updates left: compiling takes about 35 s and saves up to 3 ms an update (CNN-13, H200)
@@ -172,7 +172,8 @@ class Captured:
             self.student, self.teacher = networks(state, compile)
             self.silent = {p: torch.zeros_like(p) for p in _biases(state.student)}
             self.ahead = Ahead(program, self.picked)
-            if len(set(program.plan.momentum)) == 1:  # the graph would keep the first
+            # the graph would keep the first momentum, and holds nothing that ranks have to say to each other
+            if len(set(program.plan.momentum)) == 1 and not program.ranks.launched:
                 self.optimizer = QuickOptimizer(state.optimizer)
         self.sums: dict[str, Tensor] = {}  # where the graph adds up metrics
         self.graph = torch.cuda.CUDAGraph()
@@ -270,7 +271,7 @@ class Ahead:
         self.next = picked.clone()
         self.batch = program.batches.make(picked, program.rng)
         self.drawn = program.rng.generator.get_offset()
-        self.rng = Rng(program.rng.device)
+        self.rng = Rng(program.rng.device, share=program.rng.share)
         self.stream = torch.cuda.Stream()
         self.made = self.batch
 
@@ -280,7 +281,7 @@ class Ahead:
 
     def begin(self, program: Program, step: int) -> None:
         """The host's part: `step.begin`, but of the next step where the batch is concerned."""
-        default_generator(program.rng.device).manual_seed(fold(program.seed, Use.DROPOUT, step))
+        reseed_dropout(program, step)
         self.rng.reseed(fold(program.seed, Use.DRAWS, step))
         self.rng.generator.set_offset(self.drawn)
         program.rng.reseed(fold(program.seed, Use.DRAWS, step + 1))

@@ -17,9 +17,10 @@ def final_network(program: Program, state: State, settings: Swa) -> nn.Module:
     if state.swa is None:
         return state.evaluated
     network, rng = state.swa.module, program.rng
-    default_generator(rng.device).manual_seed(fold(program.seed, Use.SWA))
+    default_generator(rng.device).manual_seed(fold(program.seed, Use.SWA, *program.ranks.key))
     rng.reseed(fold(program.seed, Use.SWA, 1))
     batches = (program.batches.at(i, rng) for i in range(settings.batches))
     inputs = (batch.u[0] if batch.u else batch.x for batch in batches)
     update_bn(inputs, network)
+    program.ranks.average_(b for b in network.buffers() if b.is_floating_point())
     return network

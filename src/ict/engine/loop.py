@@ -21,6 +21,8 @@ from ict.errors import Diverged
 from ict.rng import Rng, Use, fold
 from ict.settings import Eval
 
+_UPDATES_UNASKED = 8  # on a GPU, where they take milliseconds, before the ranks ask each other whether to stop
+
 Record = dict[str, Any]
 
 
@@ -42,11 +44,15 @@ def train(
     saver: Saver | None = None,
     update: Callable[[Program, State], None] = update,
 ) -> None:
-    """Run every update that is left. Ctrl-C or SIGTERM saves at the next step boundary, then interrupts."""
+    """Run every update that is left. Ctrl-C or SIGTERM saves at the next step boundary, then interrupts.
+
+    Of several ranks the first alone looks at the validation set and logs; all of them stop at the same step.
+    """
+    ranks, asked_every = program.ranks, 1 if program.rng.device.type == "cpu" else _UPDATES_UNASKED
     began = time.monotonic() - state.seconds
     n_steps, every, log_every = len(program.plan), watch.settings.every, watch.settings.log_every
     last_record: Record = {}
-    with _stop_requests() as stop_requested:
+    with _stop_requests(insistent=ranks.launched) as stop_requested:
         while state.step < n_steps:
             update(program, state)
             last = state.step == n_steps
@@ -57,13 +63,16 @@ def train(
                 if evaluate and len(watch.valid):
                     last_record |= _validate(program, state, watch)
                 state.seconds = time.monotonic() - began
-                log(last_record | {"seconds": round(state.seconds, 3)})
-            stopping = stop_requested()
+                if ranks.first:
+                    log(last_record | {"seconds": round(state.seconds, 3)})
+            stopping = state.step % asked_every == 0 and ranks.any(stop_requested())
             if saver is not None and (last or stopping or saver.due()):
                 _check_finite(state, last_record)
                 state.seconds = time.monotonic() - began
                 saver.save(state.step, state.to_dict())
             if stopping and not last:
+                with ranks.together():
+                    pass  # a launcher ends all of them once one has ended, so nobody leaves before the save
                 raise KeyboardInterrupt
 
 
@@ -91,7 +100,7 @@ def _validate(program: Program, state: State, watch: Watch) -> Record:
         augmented = watch.settings.augmented_valid
         rng = Rng(program.rng.device, fold(program.seed, Use.VALID, state.step)) if augmented else None
         run = watch.evaluator and watch.evaluator(network)
-        return error(network, watch.valid, watch.view, watch.settings.batch, rng, run)
+        return program.ranks.by_first(lambda: error(network, watch.valid, watch.view, watch.settings.batch, rng, run))
 
     record = {"valid_error_student": valid_error(state.student)}
     if state.ema:
@@ -104,8 +113,11 @@ def _validate(program: Program, state: State, watch: Watch) -> Record:
 
 
 @contextmanager
-def _stop_requests() -> Iterator[Callable[[], bool]]:
-    """Turns the first SIGINT or SIGTERM into a request, so that no update is cut in two; the second one acts."""
+def _stop_requests(insistent: bool = False) -> Iterator[Callable[[], bool]]:
+    """Turns the first SIGINT or SIGTERM into a request, so that no update is cut in two; the second one acts.
+
+    `insistent`: they come from a launcher, which passes on what the process has had already, and kills in the end.
+    """
     received = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield received.is_set
@@ -114,7 +126,8 @@ def _stop_requests() -> Iterator[Callable[[], bool]]:
 
     def request(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         received.set()
-        signal.signal(number, before[signal.Signals(number)])
+        if not insistent:
+            signal.signal(number, before[signal.Signals(number)])
 
     for number in before:
         signal.signal(number, request)

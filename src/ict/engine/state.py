@@ -39,6 +39,17 @@ class State:
         """The network that validation looks at: the teacher, or the student where there is none."""
         return self.ema.module if self.ema else self.student
 
+    def made_by_batch(self) -> list[Tensor]:
+        """What a rank makes of its share of a batch: gradients, and statistics of batch norm."""
+        gradients = [p.grad for p in self.student.parameters() if p.grad is not None]
+        networks = [self.student, *([self.ema.module] if self.ema else [])]
+        return gradients + [b for network in networks for b in network.buffers() if b.is_floating_point()]
+
+    @property
+    def networks(self) -> list[nn.Module]:
+        averages = [average.module for average in (self.ema, self.swa) if average]
+        return [self.student, *averages]
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "step": self.step,

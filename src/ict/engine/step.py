@@ -4,13 +4,14 @@ Everything that depends on the step comes from the plan and from keys folded wit
 can be replayed alone and a resumed run is the uninterrupted one, bit for bit.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from ict.contract import Algorithm, Batch, Loss, Network
 from ict.engine.batches import Batches, Picked
+from ict.engine.dist import Ranks
 from ict.engine.forward import Forward
 from ict.engine.plan import Plan
 from ict.engine.state import State
@@ -27,6 +28,7 @@ class Program:
     seed: int
     rng: Rng
     average_before: bool = False  # update the teacher before the optimizer's step
+    ranks: Ranks = field(default_factory=Ranks)  # who shares the batches
 
 
 def update(program: Program, state: State) -> None:
@@ -40,9 +42,14 @@ def update(program: Program, state: State) -> None:
 
 def begin(program: Program, step: int) -> Picked:
     """The host's part of a step: keys for all randomness, and the rows of the batch."""
-    default_generator(program.rng.device).manual_seed(fold(program.seed, Use.DROPOUT, step))
+    reseed_dropout(program, step)
     program.rng.reseed(fold(program.seed, Use.DRAWS, step))
     return program.batches.pick(step)
+
+
+def reseed_dropout(program: Program, step: int) -> None:
+    key = fold(program.seed, Use.DROPOUT, step, *program.ranks.key)
+    default_generator(program.rng.device).manual_seed(key)
 
 
 def differentiate(program: Program, state: State, batch: Batch, w: Tensor, student: Network, teacher: Network) -> Loss:
@@ -56,6 +63,8 @@ def differentiate(program: Program, state: State, batch: Batch, w: Tensor, stude
 def apply(program: Program, state: State, picked: Picked, loss: Loss) -> None:
     """From gradients to the next state."""
     step, plan = state.step, program.plan
+    metrics = {"loss": loss.total.detach(), **loss.metrics}
+    program.ranks.average_([*state.made_by_batch(), *metrics.values()])
     if state.ema and program.average_before:
         state.ema.update(plan.decay[step])
     for group in state.optimizer.param_groups:
@@ -70,12 +79,11 @@ def apply(program: Program, state: State, picked: Picked, loss: Loss) -> None:
     if state.swa and (kept := plan.swa[step]) is not None:
         state.swa.update(kept)
     if state.memory is not None and loss.memory is not None:
-        state.memory[picked.unlabeled] = loss.memory
+        state.memory[program.ranks.gathered(picked.unlabeled)] = program.ranks.gathered(loss.memory)
 
-    total = loss.total.detach()
-    bad = (state.first_bad < 0) & ~total.isfinite()
+    bad = (state.first_bad < 0) & ~metrics["loss"].isfinite()
     state.first_bad = torch.where(bad, step, state.first_bad)
-    for name, value in {"loss": total, **loss.metrics}.items():
+    for name, value in metrics.items():
         state.sums[name] = state.sums[name] + value if name in state.sums else value.clone()
     state.n_summed += 1
     state.step += 1
