@@ -1,21 +1,25 @@
 """What ranks do in a test of several processes, in float64; the same functions serve one process by itself.
 
-python -m tests.ranks FOLDER [CASE ...]: the cases as one of the ranks that the environment speaks of. The first one
-writes what came of each to FOLDER/out.pt. With no case named, all are run and then runs that are cut and resumed.
+python -m tests.ranks FOLDER: two ranks run all cases, and runs that are stopped, resumed, killed and refused; four
+run some cases. What came of the cases is in FOLDER/2.pt and FOLDER/4.pt, the ranks' exit codes in FOLDER/codes.json.
 """
 
+import json
 import os
 import signal
 import socket
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+# slow to import, and needed by every child
+import sklearn.datasets  # noqa: F401
 import torch
+import torch._dynamo
 from torch import Tensor, nn
 
-from ict import run
+from ict import cli, run
 from ict.algorithms import ALGORITHMS
 from ict.data.dataset import Dataset, Examples
 from ict.engine import dist
@@ -24,14 +28,16 @@ from ict.engine.finish import final_network
 from ict.engine.shared_norm import shared_norms
 from ict.engine.state import State
 from ict.engine.step import Program, update
+from ict.errors import RankLost
 from ict.networks.mean_only import MeanOnlyBatchNorm
 from ict.networks.staged import Staged
 from ict.recipe import Recipe, change
 from tests.tiny import tiny
 
+FOR_FOUR = ["ict", "sntg", "labels joined"]
 CPU = torch.device("cpu")
-N_UPDATES = 6
-STOPPED_AT = 7
+N_UPDATES = 4
+STOPPED_AT, LOST = 7, 7
 PLAIN = ["network.dropout=0", "train.pair_groups=4", "inputs.noise=0.1"]
 OTHERS: dict[str, tuple[str, list[str]]] = {
     "labels joined": ("mean-teacher", ["train.layout=joined"]),
@@ -112,41 +118,81 @@ def stopped(folder: Path) -> None:
     raise AssertionError("nobody stopped")
 
 
-def main(folder: Path, names: list[str]) -> None:
-    torch.set_num_threads(1)
-    torch.set_default_dtype(torch.float64)
+def killed(folder: Path) -> None:
+    """A run whose last rank is killed in the middle."""
+
+    def update_and_die(program: Program, state: State) -> None:
+        if state.step == STOPPED_AT and program.ranks.rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        update(program, state)
+
+    run.updater = lambda *_: update_and_die
+    try:
+        run.train(out=folder / "killed", **CUT)
+    except RankLost:
+        os._exit(LOST)
+
+
+def refused(folder: Path) -> None:
+    """The command with a batch that two ranks cannot share, its words to a file."""
+    said = os.open(folder / f"said by {os.environ['RANK']}", os.O_WRONLY | os.O_CREAT)
+    os.dup2(said, 1)
+    os.dup2(said, 2)
+    sys.argv = ["ict", "train", "digits-100/ict", "--out", str(folder / "refused"), "--set", "train.labeled_batch=25"]
+    try:
+        cli.main()
+    except SystemExit as end:
+        sys.stderr.flush()
+        os._exit(int(str(end.code)))
+
+
+def as_rank(folder: Path, names: list[str]) -> None:
     ranks = dist.joined()
-    out = {name: trained(name, ranks) for name in names or cases()}
+    out = {name: trained(name, ranks) for name in names}
     same = {name: all(_equal_on_all(ranks, t) for t in tensors.values()) for name, tensors in out.items()}
     assert all(same.values()), same
     if ranks.first:
-        torch.save(out, folder / "out.pt")
-    if not names:
+        torch.save(out, folder / f"{ranks.size}.pt")
+    if ranks.size == 2:
         stopped(folder / "of two")
         run.train(out=folder / "of one", resume=True, **CUT)
+
+
+def main(folder: Path) -> None:
+    """Forks the ranks, since importing torch takes longer than all that they do."""
+    torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)
+    jobs: list[tuple[str, int, Callable[[], None]]] = [
+        ("two", 2, lambda: as_rank(folder, list(cases()))),
+        ("four", 4, lambda: as_rank(folder, FOR_FOUR)),
+        ("killed", 2, lambda: killed(folder)),
+        ("refused", 2, lambda: refused(folder)),
+    ]
+    codes = {}
+    for name, n, job in jobs:
+        children = []
+        for place in places(n):
+            children.append(os.fork())
+            if children[-1] == 0:
+                os.environ.update(place)
+                job()
+                os._exit(0)
+        codes[name] = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    (folder / "codes.json").write_text(json.dumps(codes))
 
 
 def _equal_on_all(ranks: Ranks, x: Tensor) -> bool:
     return torch.equal(ranks.gathered(x[None]), x.expand(ranks.size, *x.shape))
 
 
-def launch(n: int, command: list[str], **environment: str) -> list[subprocess.Popen[str]]:
-    """A command as n ranks of this machine."""
+def places(n: int) -> list[dict[str, str]]:
+    """What a launcher would put into the environment of each of n ranks on this machine."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    place = {"WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **environment}
-    return [
-        subprocess.Popen(
-            [sys.executable, "-m", *command],
-            env={**os.environ, **place, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(n)
-    ]
+    common = {"WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    return [{**common, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(n)]
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main(Path(sys.argv[1]))

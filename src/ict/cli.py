@@ -42,7 +42,7 @@ def _version(value: bool) -> None:
 @app.callback()
 def root(
     context: typer.Context,
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001
         bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
@@ -82,7 +82,10 @@ def train(
     chosen = [] if algorithm is None else [f"algorithm={algorithm}"]
     resolved = change(find(recipe), [*chosen, *(settings or [])])
     folder = out or run.default_folder(resolved, seed)
-    with _interruptible("the same command with --resume"), progress_bar(resolved.train.steps, shown=_speaks()) as advance:
+    with (
+        _interruptible("the same command with --resume"),
+        progress_bar(resolved.train.steps, shown=_speaks()) as advance,
+    ):
         finished = run.train(
             resolved,
             seed=seed,
@@ -213,6 +216,35 @@ def data(
     from ict.data.download import download
 
     download(name, folder, base_url=url, report=typer.echo)
+
+
+@app.command()
+def shard(
+    source: Annotated[
+        str, typer.Argument(metavar="PATH", help="A folder of images, arrays, a table, or the name of a dataset.")
+    ],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder of shards.")],
+    size: Annotated[int, typer.Option(min=1, help="Examples in a shard.")] = 65_536,
+    side: Annotated[
+        int | None, typer.Option(min=4, help="Side of the square images of a folder. [default: by their sizes]")
+    ] = None,
+    labels: Annotated[Path | None, typer.Option(help="A CSV of paths and labels, or labels of a .npy.")] = None,
+    label_column: Annotated[str | None, typer.Option(help="The column of a table that holds the labels.")] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out what cannot be read, and say so.")] = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Write examples as a folder of shards, which 'ict train --set dataset=shards' reads without holding them."""
+    from ict.data import DATASETS
+    from ict.data.own import read_own
+    from ict.data.write_shards import shard_dataset, shard_own
+
+    path = Path(source)
+    if source in DATASETS and not path.exists():
+        where = data_dir or os.environ.get("ICT_DATA")
+        typer.echo(shard_dataset(DATASETS[source](Path(where) if where else None, 0), out, size))
+        return
+    data = read_own(path, labels=labels, label_column=label_column, size=side, skip_bad=skip_bad)
+    typer.echo("\n".join([*data.remarks, shard_own(data, out, size)]))
 
 
 @app.command()

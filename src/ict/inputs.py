@@ -24,10 +24,7 @@ class ArrayInputs:
     def __call__(self, x: Array) -> Array:
         if x.shape[1:] != self.shape:
             raise ValueError(f"X has examples of the shape {x.shape[1:]}, but fit saw {self.shape}.")
-        if x.ndim == 3:
-            x = x[:, None]
-        if self.channels_last:
-            x = np.moveaxis(x, 3, 1)
+        x = channels_first(x, self.channels_last)
         mean, std = (np.array(v) if len(v) > 1 else v[0] for v in (self.mean, self.std))
         return np.ascontiguousarray(((x - mean) / std).astype(np.float32))
 
@@ -42,8 +39,19 @@ def fit_inputs(x: Array) -> ArrayInputs:
         np.atleast_1d(v) for v in ((values.mean(), values.std()) if shared else (values.mean(0), values.std(0)))
     )
     std = np.where(std > 0, std, 1.0)  # a constant feature stays at zero
-    channels_last = x.ndim == 4 and x.shape[3] in _FEW and x.shape[1] not in _FEW
-    return ArrayInputs(tuple(x.shape[1:]), channels_last, mean.tolist(), std.tolist())
+    return ArrayInputs(tuple(x.shape[1:]), _channels_last(x), mean.tolist(), std.tolist())
+
+
+def channels_first(x: Array, channels_last: bool | None = None) -> Array:
+    """Gray images [n, h, w] and images [n, h, w, c] as [n, c, h, w]; where c stands is found out unless told."""
+    if x.ndim == 3:
+        return x[:, None]
+    last = _channels_last(x) if channels_last is None else channels_last
+    return np.moveaxis(x, 3, 1) if last else x
+
+
+def _channels_last(x: Array) -> bool:
+    return x.ndim == 4 and x.shape[3] in _FEW and x.shape[1] not in _FEW
 
 
 def _one_range(x: Array) -> bool:

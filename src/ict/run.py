@@ -43,6 +43,7 @@ from ict.recipes import find
 from ict.rng import Rng, Use, default_generator, fold
 
 _SHARE_OF_MEMORY = 0.7  # of the GPU's, that examples may take
+_CHUNK = 4096  # examples that are hashed at a time
 _MANY_BYTES = 2**30  # of a validation set that is not kept on the device
 
 Device = Literal["auto", "cpu", "cuda"]
@@ -237,7 +238,9 @@ def prepare(
     if resident is None:
         resident = _fits(x, device)
     examples = Examples(x.to(device) if resident else x, known.to(device))
-    batches = Batches(examples, labeled, unlabeled, view, recipe.train, algorithm.needs.views, seed, ranks.share)
+    batches = Batches(
+        examples, labeled, unlabeled, view, recipe.train, algorithm.needs.views, seed, ranks.share, data.order
+    )
     plan = make_plan(recipe.train, recipe.optimizer, recipe.rate, recipe.average, recipe.swa)
     rng = Rng(device, share=ranks.share)
     program = Program(algorithm, plan, batches, seed, rng, recipe.average.when == "before", ranks)
@@ -422,7 +425,8 @@ def _fill_in(
 def _own_data(data: Dataset) -> Part:
     digest = sha256()
     for part in (data.train.x, data.train.y):
-        digest.update(np.ascontiguousarray(part.cpu().numpy()).tobytes())
+        for chunk in part.split(_CHUNK):
+            digest.update(np.ascontiguousarray(chunk.cpu().numpy()).tobytes())
     return Part(OWN, {"examples": len(data.train), "shape": list(data.shape), "sha256": digest.hexdigest()})
 
 

@@ -1,8 +1,13 @@
 """What every reader returns: examples in memory, once."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
+
+Order = Callable[[Tensor, torch.Generator], Tensor]
+"""order(rows, generator) returns the rows in a random order."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,7 @@ class Dataset:
     classes: tuple[str, ...]  # names, in the order of the labels
     labeled_rows: Tensor | None = None  # where the data itself says which rows of `train` are labeled
     valid: Examples | None = None  # where the data brings its own validation set
+    order: Order | None = None  # another way to shuffle rows than a permutation, where reading them at random is slow
 
     @property
     def shape(self) -> tuple[int, ...]:

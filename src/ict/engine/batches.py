@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ict.contract import Batch, Share
-from ict.data.dataset import Examples
+from ict.data.dataset import Examples, Order
 from ict.engine.view import View
 from ict.rng import Rng, Use, fold
 from ict.settings import Train
@@ -16,13 +16,16 @@ _WHOLE = Share()
 
 
 class Rows:
-    """Batch `index` of epoch `epoch`: each epoch is a fresh permutation, its remainder dropped.
+    """Batch `index` of epoch `epoch`: each epoch is a fresh permutation, or other random order, its remainder dropped.
 
     A set smaller than the batch is repeated, permuted afresh each time, until the batch is full.
     """
 
-    def __init__(self, rows: Tensor, batch: int, seed: int, stream: int, device: torch.device) -> None:
+    def __init__(
+        self, rows: Tensor, batch: int, seed: int, stream: int, device: torch.device, order: Order | None = None
+    ) -> None:
         self.rows, self.batch, self.key, self.device = rows, batch, fold(seed, Use.ROWS, stream), device
+        self.order = order or _permutation
         self.per_epoch = max(len(rows) // batch, 1)
         self._epoch, self._order = -1, rows
 
@@ -38,7 +41,11 @@ class Rows:
         # on the CPU, so that the order is the same on every device
         copies = -(-self.batch // len(self.rows))
         generators = (torch.Generator().manual_seed(fold(self.key, epoch, copy)) for copy in range(copies))
-        return torch.cat([self.rows[torch.randperm(len(self.rows), generator=g)] for g in generators])
+        return torch.cat([self.order(self.rows, generator) for generator in generators])
+
+
+def _permutation(rows: Tensor, generator: torch.Generator) -> Tensor:
+    return rows[torch.randperm(len(rows), generator=generator)]
 
 
 class Picked(NamedTuple):
@@ -73,6 +80,7 @@ class Batches:
         views: int,
         seed: int,
         share: Share = _WHOLE,
+        order: Order | None = None,
     ) -> None:
         device = examples.y.device
         self.device = device
@@ -85,8 +93,8 @@ class Batches:
             Rng(device, share=share) if train.labeled_order == "repeated" and train.layout == "apart" else None
         )
         on = examples.x.device
-        self.labeled = Rows(labeled, train.labeled_batch, seed, LABELED, on)
-        self.unlabeled = Rows(unlabeled, train.unlabeled_batch, seed, UNLABELED, on)
+        self.labeled = Rows(labeled, train.labeled_batch, seed, LABELED, on, order)
+        self.unlabeled = Rows(unlabeled, train.unlabeled_batch, seed, UNLABELED, on, order)
 
     def at(self, step: int, rng: Rng, memory: Tensor | None = None) -> Batch:
         """Batch number `step`."""
@@ -154,4 +162,4 @@ class Batches:
 
 def _gathered(x: Tensor, rows: Tensor) -> Tensor:
     staged = torch.empty((len(rows), *x.shape[1:]), dtype=x.dtype, pin_memory=True)
-    return torch.index_select(x, 0, rows, out=staged)
+    return torch.index_select(x, 0, rows, out=staged) if isinstance(x, Tensor) else x.take(rows, staged)

@@ -1,0 +1,192 @@
+"""Data beyond memory: a folder of shards, each an array in a file that is mapped into memory and read as it is used.
+
+index.json says what there is: the shape of an example, the classes, and for each shard its files, their hashes and how
+many examples they hold. `write_shards` makes such folders.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ict.data.dataset import Dataset, Examples
+from ict.errors import UserError
+from ict.fields import positive
+from ict.files import read_json
+
+FORMAT = "ict shards 1"
+INDEX = "index.json"
+PARTS = ("train", "test")
+DTYPES = ("uint8", "float32")
+
+
+class Shards:
+    """Examples in several arrays, of which one batch at a time is copied. Stands in for a tensor in host memory
+    wherever examples are only indexed, split or sent to a device."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, arrays: list[NDArray[Any]], shape: tuple[int, ...], dtype: str) -> None:
+        self.arrays = arrays
+        self.starts = np.cumsum([0, *map(len, arrays)])  # of each shard, and where the last one ends
+        self.shape = torch.Size((int(self.starts[-1]), *shape))
+        self.dtype: torch.dtype = getattr(torch, dtype)
+        self.nbytes = prod(self.shape) * self.dtype.itemsize
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def dim(self) -> int:
+        return len(self.shape)
+
+    def numel(self) -> int:
+        return prod(self.shape)
+
+    def __getitem__(self, rows: int | slice | Tensor) -> Tensor:
+        if isinstance(rows, int):
+            return self[torch.tensor([rows])][0]
+        if isinstance(rows, slice):
+            rows = torch.arange(len(self))[rows]
+        return self.take(rows, torch.empty((len(rows), *self.shape[1:]), dtype=self.dtype))
+
+    def take(self, rows: Tensor, out: Tensor) -> Tensor:
+        """The examples of these rows, into a tensor that is there already."""
+        wanted, target = rows.numpy(), out.numpy()
+        shard_of = np.searchsorted(self.starts, wanted, side="right") - 1
+        for shard in np.unique(shard_of):
+            here = np.flatnonzero(shard_of == shard)
+            target[here] = self.arrays[shard][wanted[here] - self.starts[shard]]
+        return out
+
+    def split(self, size: int) -> Iterator[Tensor]:
+        for start in range(0, len(self), size):
+            yield self[start : start + size]
+
+    def to(self, device: torch.device) -> "Shards | Tensor":
+        """All of them on a device, by way of one shard at a time in the host's memory."""
+        if device == self.device:
+            return self
+        there = torch.empty(self.shape, dtype=self.dtype, device=device)
+        for start, array in zip(self.starts, self.arrays, strict=False):
+            there[start : start + len(array)] = torch.from_numpy(np.array(array))
+        return there
+
+
+@dataclass(frozen=True)
+class WindowOrder:
+    """Rows in a random order that reads a few shards at a time: shards are shuffled, then rows within a window."""
+
+    starts: Tensor  # of the shards
+    window: int
+
+    def __call__(self, rows: Tensor, generator: torch.Generator) -> Tensor:
+        place = torch.randperm(len(self.starts), generator=generator)  # of each shard
+        shard_of = torch.searchsorted(self.starts, rows, right=True) - 1
+        rows = rows[torch.argsort(place[shard_of], stable=True)]
+        return torch.cat([part[torch.randperm(len(part), generator=generator)] for part in rows.split(self.window)])
+
+
+def shards(
+    folder: Path | None,
+    seed: int,  # noqa: ARG001
+    *,
+    path: str | None = None,
+    window: int = 65_536,
+    verify: bool = False,
+) -> Dataset:
+    """The shards in `path`, else in the data folder. `window`: rows that are shuffled among each other, so that reading
+    stays near one place; `verify`: read everything once and compare it with the hashes."""
+    positive(window=window)
+    home = Path(path) if path is not None else folder
+    if home is None:
+        raise UserError("shards needs a folder: pass --data-dir DIR or set dataset.path, filled by `ict shard`.")
+    index = _index(home)
+    parts = {part: _examples(home, index, part, verify) for part in PARTS}
+    starts = parts["train"][0].starts[:-1]
+    train, test = (Examples(cast(Tensor, x), y) for x, y in parts.values())
+    order = WindowOrder(torch.from_numpy(starts), window)
+    return Dataset(train, test, tuple(index["classes"]), order=order)
+
+
+def _index(folder: Path) -> dict[str, Any]:
+    path = folder / INDEX
+    if not path.is_file():
+        raise UserError(f"{folder} holds no shards: there is no {INDEX} in it; write them with `ict shard`.")
+    index = read_json(path)
+    if index.get("format") != FORMAT:
+        raise _bad(path, f"the format '{FORMAT}'", f"{index.get('format')!r}")
+    shape, classes = index.get("shape"), index.get("classes")
+    if not _counts(shape) or len(shape) not in (1, 3):
+        raise _bad(path, "a shape [F] or [C, H, W]", f"{shape!r}")
+    if index.get("dtype") not in DTYPES:
+        raise _bad(path, f"a dtype among {', '.join(DTYPES)}", f"{index.get('dtype')!r}")
+    if not isinstance(classes, list) or not classes or not all(isinstance(name, str) for name in classes):
+        raise _bad(path, "a list of classes", f"{classes!r}")
+    for part in PARTS:
+        listed = index.get(part)
+        if not isinstance(listed, list) or not all(_is_shard(entry) for entry in listed):
+            raise _bad(path, f"a list of shards under '{part}'", f"{json.dumps(listed)[:80]}")
+    if not index["train"]:
+        raise _bad(path, "at least one shard under 'train'", "none")
+    return index
+
+
+def _counts(values: Any) -> bool:
+    return isinstance(values, list) and bool(values) and all(isinstance(n, int) and n > 0 for n in values)
+
+
+def _is_shard(entry: Any) -> bool:
+    """With names that lead nowhere else."""
+    if not isinstance(entry, dict) or not _counts([entry.get("count")]):
+        return False
+    texts = [entry.get(key) for key in ("x", "y", "x_sha256", "y_sha256")]
+    return all(isinstance(text, str) and Path(text).name == text for text in texts)
+
+
+def _examples(folder: Path, index: dict[str, Any], part: str, verify: bool) -> tuple[Shards, Tensor]:
+    shape, dtype, lowest = tuple(index["shape"]), index["dtype"], -1 if part == "train" else 0
+    arrays, labels = [], [np.empty(0, np.int64)]
+    for entry in index[part]:
+        x, y = folder / entry["x"], folder / entry["y"]
+        if verify:
+            for file, expected in ((x, entry["x_sha256"]), (y, entry["y_sha256"])):
+                if (found := digest(file)) != expected:
+                    raise _bad(file, f"the SHA-256 {expected[:12]}...", f"{found[:12]}...")
+        arrays.append(_array(x, dtype, (entry["count"], *shape)))
+        labels.append(np.array(_array(y, "int64", (entry["count"],))))
+        wrong = labels[-1][(labels[-1] < lowest) | (labels[-1] >= len(index["classes"]))]
+        if wrong.size:
+            raise _bad(y, f"labels {lowest} to {len(index['classes']) - 1}", f"{wrong[0]}")
+    return Shards(arrays, shape, dtype), torch.from_numpy(np.concatenate(labels))
+
+
+def _array(path: Path, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    try:
+        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise _bad(path, "a shard", "no file") from None
+    except (OSError, ValueError, EOFError) as problem:
+        raise _bad(path, "a .npy file", f"another ({problem})") from None
+    if array.dtype != dtype or array.shape != shape:
+        raise _bad(path, f"{dtype} {list(shape)}", f"{array.dtype} {list(array.shape)}")
+    return array
+
+
+def digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as problem:
+        raise _bad(path, "a shard", f"{problem.strerror}") from None
+
+
+def _bad(path: Path, expected: str, found: str) -> UserError:
+    return UserError(f"{path}: expected {expected}, found {found}; write the folder anew with `ict shard`.")

@@ -1,0 +1,91 @@
+"""Write a folder of shards, whole or not at all."""
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ict.data.dataset import Dataset
+from ict.data.own import OwnData
+from ict.data.shards import DTYPES, FORMAT, INDEX, PARTS, digest
+from ict.errors import UserError
+from ict.fields import positive
+from ict.files import write_json
+from ict.inputs import channels_first
+from ict.labels import encode
+
+Block = tuple[NDArray[Any], NDArray[np.int64]]
+"""Some examples [n, C, H, W] or [n, F], and their labels, -1 where unknown."""
+
+
+def write_shards(out: Path, parts: Mapping[str, Iterable[Block]], classes: Iterable[str], size: int) -> str:
+    """Blocks of "train" and "test" examples, one in memory at a time, as shards of at most `size`; what was written."""
+    positive(size=size)
+    index: dict[str, Any] = {"format": FORMAT, "shape": [], "dtype": "", "classes": list(classes)}
+    with _whole_folder(out) as folder:
+        for part in PARTS:
+            index[part] = []
+            for x, y in parts.get(part, ()):
+                if x.dtype.name not in DTYPES:
+                    raise UserError(f"the examples are {x.dtype}: shards hold {' or '.join(DTYPES)}.")
+                kind = {"shape": list(x.shape[1:]), "dtype": x.dtype.name}
+                if index["dtype"] and kind != {key: index[key] for key in kind}:
+                    raise UserError(f"a block holds {kind['dtype']} {kind['shape']}, others do not: make them alike.")
+                index |= kind
+                for start in range(0, len(x), size):
+                    cut = slice(start, start + size)
+                    index[part].append(_write(folder, f"{part}-{len(index[part]):05d}", x[cut], y[cut]))
+        if not index["train"]:
+            raise UserError("there is no training example to write.")
+        write_json(folder / INDEX, index)
+    counts = {part: sum(entry["count"] for entry in index[part]) for part in PARTS}
+    shape = "x".join(map(str, index["shape"]))
+    return (
+        f"{out}: {counts['train']:,} training and {counts['test']:,} test examples of {shape} {index['dtype']} "
+        f"in {len(index['classes'])} classes, {sum(len(index[part]) for part in PARTS)} shards"
+    )
+
+
+def shard_own(data: OwnData, out: Path, size: int) -> str:
+    """Own data that was read into memory."""
+    known = encode(data.y, len(data.y))
+    x = channels_first(data.x)
+    return write_shards(out, {"train": [(x, known.labels)]}, map(str, known.classes), size)
+
+
+def shard_dataset(data: Dataset, out: Path, size: int) -> str:
+    """A registered dataset, test examples included; which rows are labeled is left to the split."""
+    blocks = {
+        part: [(examples.x.numpy(), examples.y.numpy())]
+        for part, examples in (("train", data.train), ("test", data.test))
+    }
+    return write_shards(out, blocks, data.classes, size)
+
+
+def _write(folder: Path, name: str, x: NDArray[Any], y: NDArray[np.int64]) -> dict[str, Any]:
+    files = {"x": folder / f"{name}-x.npy", "y": folder / f"{name}-y.npy"}
+    np.save(files["x"], x)
+    np.save(files["y"], y.astype(np.int64, copy=False))
+    names = {key: path.name for key, path in files.items()}
+    return {"count": len(x), **names, **{f"{key}_sha256": digest(path) for key, path in files.items()}}
+
+
+@contextmanager
+def _whole_folder(out: Path) -> Iterator[Path]:
+    """A folder beside `out` that becomes it at the end, or vanishes."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"{out} exists already: name another folder.")
+    temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        temporary.replace(out)
+    except OSError as problem:
+        raise UserError(f"cannot write to {out} ({problem.strerror}): name another folder.") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
