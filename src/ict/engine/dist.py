@@ -137,8 +137,11 @@ def joined() -> Ranks:
             return Ranks()
         rank, size = place
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-        with _lost():
+        try:
             processes.init_process_group(backend, rank=rank, world_size=size, timeout=_PATIENCE)
+        except (RuntimeError, ValueError) as problem:
+            cause = str(problem).splitlines()[0]
+            raise RankLost(f"rank {rank} of {size} found no way to the others ({cause}).") from problem
         atexit.register(_leave)
     return Ranks(processes.get_rank(), processes.get_world_size(), launched=True)
 
@@ -179,7 +182,7 @@ def _lost() -> Iterator[None]:
     try:
         yield
     except RuntimeError as problem:
-        raise RankLost(f"the ranks lost each other ({str(problem).splitlines()[0]}).") from problem
+        raise RankLost("another rank has ended or cannot be reached.") from problem
 
 
 def _buckets(tensors: Iterable[Tensor]) -> list[list[Tensor]]:
