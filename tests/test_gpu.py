@@ -21,6 +21,7 @@ from ict.engine.evaluate import error
 from ict.engine.fast import Captured, FastForward, evaluator
 from ict.engine.step import update
 from ict.errors import UserError
+from ict.folder import Folder
 from ict.networks import NETWORKS
 from ict.networks.parts import joined
 from ict.recipe import Recipe, change
@@ -242,6 +243,20 @@ def test_no_host_synchronisation_in_a_step(name: str, fast: bool) -> None:
             finally:
                 torch.cuda.set_sync_debug_mode("default")
         assert run.state.step == 11, "a synchronization would have raised before"
+
+
+@pytest.mark.parametrize("how", [[], ["--sync-bn"], ["--mode", "fast"]])
+def test_one_rank_under_torchrun_talks_by_nccl(how: list[str], tmp_path: Path) -> None:
+    settings = ["train.steps=40", "network.width=8", "eval.log_every=10"]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "1"]
+    words = ["-m", "ict", "train", "digits-100/ict", "--device", "cuda", "--out", str(tmp_path / "ranks"), *how]
+    changes = [word for setting in settings for word in ("--set", setting)]
+    done = subprocess.run([*launch, *words, *changes], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    plain = train("digits-100/ict", settings=settings, device="cuda", out=tmp_path / "plain")
+    found, expected = ([r["loss"] for r in Folder(tmp_path / n).read_metrics()] for n in ("ranks", "plain"))
+    assert found == (pytest.approx(expected, rel=0.1) if how else expected), "alone in exact mode, bit for bit"
+    assert len(found) == 4 and plain.result["ranks"] == 1
 
 
 def test_killed_on_the_gpu_and_resumed_is_bitwise(tmp_path: Path) -> None:

@@ -17,7 +17,14 @@ from ict import ranking
 from ict.demo import table
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = ("README.md", "docs/moons.md", "docs/comparison.md", "docs/performance.md", "docs/own-data.md")
+DOCUMENTS = (
+    "README.md",
+    "docs/moons.md",
+    "docs/comparison.md",
+    "docs/performance.md",
+    "docs/own-data.md",
+    "docs/scaling.md",
+)
 
 
 def read(name: str) -> Any:
@@ -211,7 +218,108 @@ def gpu() -> str:
     )
 
 
+def ranks() -> str:
+    result = read("ranks")
+    times = result["milliseconds"]
+    tasks = [task for task in times["1 rank"] if task != "message"]
+    lines = [f"| ms an update | {' | '.join(tasks)} |", f"|---|{'---|' * len(tasks)}"]
+    for version, of in times.items():
+        cells = (f"{of[task]:.1f} ({times['1 rank'][task] / of[task]:.2f} times as fast)" for task in tasks)
+        lines.append(f"| {version} | {' | '.join(cells)} |")
+    message = times["2 ranks"]["message"]
+    return "\n".join(lines) + (
+        "\n\nICT at 100 labeled and 100 unlabeled examples in all, one thread a rank, medians of "
+        f"{result['rounds']} rounds. A message as long as CNN-13's gradient ({result['message_megabytes']} MB) takes two "
+        f"ranks {message:.1f} ms by way of the loopback device. The machine has two cores, which other work shared at the "
+        f"time: {origin(result)}. File: [ranks.json](../results/ranks.json), written by `benchmarks/ranks.py`."
+    )
+
+
+def shards() -> str:
+    result = read("shards")
+    return (
+        f"{result['images']:,} made-up images of 32x32 pixels ({result['gigabytes']} GB in {result['shards']} shards, "
+        f"written in {result['seconds_to_write']:.0f} s) train with at most "
+        f"**{result['anonymous_gigabytes_at_most']:.2f} GB** of memory that belongs to no file, "
+        f"{result['anonymous_gigabytes_before']:.2f} GB of it torch itself. Fitting the input scale reads everything "
+        f"twice, so the first update comes after {result['seconds_to_prepare']:.0f} s. Batches are read at "
+        f"{result['images_a_second_cold']:,} images a second from a disk and at {result['images_a_second_warm']:,} from the "
+        f"page cache. {origin(result)}. File: [shards.json](../results/shards.json), written by `benchmarks/shards.py`."
+    )
+
+
+IMAGE = 3 * 32 * 32  # bytes
+SIZES = (10**6, 10**8, 10**9)  # unlabeled images
+GPUS = (1, 64, 256)  # for each size
+PASSES = 10  # over the unlabeled images
+BETWEEN_GPUS, BETWEEN_MACHINES = 200e9, 25e9  # bytes a second that an all-reduce gets: inside a machine of 8, outside
+SHARD = 65_536  # images
+
+
+def plan() -> str:
+    """Computed, not measured: what sizes that nobody here has run would take."""
+    rows = {(r["network"], r["algorithm"], r["version"]): r for r in read("h200/step")["rows"]}
+    ms, gradient = rows["cnn13", "ict", "fast"]["ms"], 1e6 * read("ranks")["message_megabytes"]
+    lines: dict[str, list[str]] = {name: [] for name in _PLAN}
+    for n, gpus in zip(SIZES, GPUS, strict=True):
+        bandwidth = BETWEEN_MACHINES if gpus > 8 else BETWEEN_GPUS
+        reduce = 1000 * 2 * (gpus - 1) / gpus * gradient / bandwidth
+        updates = n * PASSES / (100 * gpus)
+        hours = updates * (ms + reduce) / 3.6e6
+        reading = 100 * gpus / ((ms + reduce) / 1000) * IMAGE
+        values = (
+            f"{n:.0e} images".replace("e+0", "e"),
+            f"{gpus}",
+            _bytes(n * IMAGE),
+            f"{-(-n // SHARD):,}",
+            f"{updates:,.0f}",
+            f"{reduce:.2f} ms",
+            f"{hours:.2f} h",
+            f"{hours * gpus:,.1f}",
+            f"{_bytes(reading)}/s",
+            _bytes(8 * 4 * n),
+            _bytes(4 * 10 * n),
+        )
+        for line, value in zip(lines.values(), values, strict=True):
+            line.append(value)
+    head, *body = ([f"{name}", *values] for name, values in lines.items())
+    table = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(row) + " |" for row in body)]
+    return "\n".join(table) + (
+        f"\n\nFrom {ms:.2f} ms an update of ICT with CNN-13 in fast mode on one H200 "
+        "([step.json](../results/h200/step.json)), 100 labeled and 100 unlabeled images on each GPU, "
+        f"{PASSES} passes over the unlabeled ones, a gradient of {gradient / 1e6:.1f} MB, and an all-reduce that takes "
+        f"2 (K - 1) / K times its bytes over {BETWEEN_GPUS / 1e9:.0f} GB/s inside a machine of 8 GPUs and over "
+        f"{BETWEEN_MACHINES / 1e9:.0f} GB/s between machines, which is assumed, and not hidden behind the backward pass."
+    )
+
+
+_PLAN = (
+    "computed estimate for",
+    "GPUs",
+    "storage (32x32x3, uint8)",
+    "shards",
+    "updates",
+    "all-reduce an update",
+    "wall time",
+    "GPU hours",
+    "unlabeled images read",
+    "index arrays on each rank (4 of int64)",
+    "temporal ensembling's memory on each rank (10 classes)",
+)
+
+
+def _bytes(n: float) -> str:
+    for unit in ("kB", "MB", "GB", "TB"):
+        n /= 1000
+        if n < 1000:
+            break
+    return f"{n:.3g} {unit}"
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
+    "ranks": ranks,
+    "shards": shards,
+    "plan": plan,
     "demo": demo,
     "moons": moons,
     "moons-table": moons_table,

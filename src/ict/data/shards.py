@@ -123,7 +123,7 @@ def _index(folder: Path) -> dict[str, Any]:
     index = read_json(path)
     if index.get("format") != FORMAT:
         raise _bad(path, f"the format '{FORMAT}'", f"{index.get('format')!r}")
-    shape, classes = index.get("shape"), index.get("classes")
+    shape, classes = index.get("shape") or [], index.get("classes")
     if not _counts(shape) or len(shape) not in (1, 3):
         raise _bad(path, "a shape [F] or [C, H, W]", f"{shape!r}")
     if index.get("dtype") not in DTYPES:
