@@ -52,6 +52,8 @@ results: setup
 	$(BIN)/python benchmarks/cpu.py --out results/cpu.json
 	$(BIN)/python benchmarks/estimator.py --out results/estimator.json
 	$(BIN)/python benchmarks/graph.py --out results/graph.json
+	$(BIN)/python benchmarks/ranks.py --out results/ranks.json
+	$(BIN)/python benchmarks/shards.py --out results/shards.json
 	$(BIN)/python tools/render.py
 	$(BIN)/python tools/methods.py
 

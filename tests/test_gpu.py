@@ -245,6 +245,17 @@ def test_no_host_synchronisation_in_a_step(name: str, fast: bool) -> None:
         assert run.state.step == 11, "a synchronization would have raised before"
 
 
+def test_the_host_writes_the_memory_of_the_batch_that_was_learned_from() -> None:
+    recipe = change(tiny("temporal-ensembling"), ["optimizer.final_momentum=0.5"])  # which a graph cannot hold
+    with untouched_globals(CUDA, exact=False):
+        run = job(recipe)
+        rows = run.program.batches.pick(0).unlabeled.sort().values
+        step = Captured(run.program, run.state, fast=True)
+        step(run.program, run.state)
+        assert step.optimizer is None and run.state.memory is not None
+        assert torch.equal(run.state.memory.sum(1).nonzero()[:, 0], rows)
+
+
 @pytest.mark.parametrize("how", [[], ["--sync-bn"], ["--mode", "fast"]])
 def test_one_rank_under_torchrun_talks_by_nccl(how: list[str], tmp_path: Path) -> None:
     settings = ["train.steps=40", "network.width=8", "eval.log_every=10"]

@@ -9,6 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from math import log10
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -229,22 +230,23 @@ def ranks() -> str:
     message = times["2 ranks"]["message"]
     return "\n".join(lines) + (
         "\n\nICT at 100 labeled and 100 unlabeled examples in all, one thread a rank, medians of "
-        f"{result['rounds']} rounds. A message as long as CNN-13's gradient ({result['message_megabytes']} MB) takes two "
-        f"ranks {message:.1f} ms by way of the loopback device. The machine has two cores, which other work shared at the "
-        f"time: {origin(result)}. File: [ranks.json](../results/ranks.json), written by `benchmarks/ranks.py`."
+        f"{result['rounds']} rounds. A message as long as CNN-13's gradient ({result['message_megabytes']} MB) takes "
+        f"two ranks {message:.1f} ms by way of the loopback device. The machine has two cores, which other work shared "
+        f"at the time: {origin(result)}. File: [ranks.json](../results/ranks.json), written by `benchmarks/ranks.py`."
     )
 
 
 def shards() -> str:
     result = read("shards")
+    cold, warm = (f"{result[f'images_a_second_{how}']:,}" for how in ("cold", "warm"))
     return (
         f"{result['images']:,} made-up images of 32x32 pixels ({result['gigabytes']} GB in {result['shards']} shards, "
         f"written in {result['seconds_to_write']:.0f} s) train with at most "
         f"**{result['anonymous_gigabytes_at_most']:.2f} GB** of memory that belongs to no file, "
         f"{result['anonymous_gigabytes_before']:.2f} GB of it torch itself. Fitting the input scale reads everything "
         f"twice, so the first update comes after {result['seconds_to_prepare']:.0f} s. Batches are read at "
-        f"{result['images_a_second_cold']:,} images a second from a disk and at {result['images_a_second_warm']:,} from the "
-        f"page cache. {origin(result)}. File: [shards.json](../results/shards.json), written by `benchmarks/shards.py`."
+        f"{cold} images a second from the disk and at {warm} from the page cache. {origin(result)}. "
+        "File: [shards.json](../results/shards.json), written by `benchmarks/shards.py`."
     )
 
 
@@ -289,7 +291,7 @@ def plan() -> str:
         "([step.json](../results/h200/step.json)), 100 labeled and 100 unlabeled images on each GPU, "
         f"{PASSES} passes over the unlabeled ones, a gradient of {gradient / 1e6:.1f} MB, and an all-reduce that takes "
         f"2 (K - 1) / K times its bytes over {BETWEEN_GPUS / 1e9:.0f} GB/s inside a machine of 8 GPUs and over "
-        f"{BETWEEN_MACHINES / 1e9:.0f} GB/s between machines, which is assumed, and not hidden behind the backward pass."
+        f"{BETWEEN_MACHINES / 1e9:.0f} GB/s between machines, which is assumed, and that nothing hides."
     )
 
 
@@ -309,11 +311,8 @@ _PLAN = (
 
 
 def _bytes(n: float) -> str:
-    for unit in ("kB", "MB", "GB", "TB"):
-        n /= 1000
-        if n < 1000:
-            break
-    return f"{n:.3g} {unit}"
+    power = min(int(log10(n)) // 3, 4)
+    return f"{n / 1000**power:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"
 
 
 BLOCKS: dict[str, Callable[[], str]] = {

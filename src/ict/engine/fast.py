@@ -166,8 +166,10 @@ class Captured:
         self.teacher: Forward = Forward(state.evaluated, gradient=False)
         self.optimizer: QuickOptimizer | None = None
         self.ahead: Ahead | None = None
+        self.applied = self.picked.unlabeled  # the rows whose memory the host's `apply` writes
         self.silent: dict[Tensor, Tensor] = {}
         if fast:
+            self.applied = self.applied.clone()  # those of `picked` are the next update's by then
             compile = len(program.plan) - state.step >= _WORTH_COMPILING if compile is None else compile
             self.student, self.teacher = networks(state, compile)
             self.silent = {p: torch.zeros_like(p) for p in _biases(state.student)}
@@ -182,7 +184,9 @@ class Captured:
                 self.graph.register_generator_state(rng.generator)
         with _restored([self.step, *self.picked.tensors, *(self.ahead.tensors if self.ahead else [])], state):
             self._warm_up()
-            with torch.cuda.graph(self.graph):
+            # the thread that watches over messages between ranks may look at its events meanwhile
+            errors = "thread_local" if program.ranks.launched else "global"
+            with torch.cuda.graph(self.graph, capture_error_mode=errors):
                 self.loss = self._captured()
         for name, total in self.sums.items():
             total.copy_(state.sums.get(name, torch.zeros_like(total)))
@@ -199,7 +203,7 @@ class Captured:
             state.sums = dict(self.sums)
         self.graph.replay()
         if self.optimizer is None:
-            apply(program, state, self.picked, self.loss)
+            apply(program, state, self.picked._replace(unlabeled=self.applied), self.loss)
             return
         if state.swa and (kept := program.plan.swa[step]) is not None:
             state.swa.update(kept)
@@ -225,6 +229,7 @@ class Captured:
         if self.optimizer is not None:
             self._apply(loss, lr, kept)
         if ahead is not None:
+            self.applied.copy_(self.picked.unlabeled)
             ahead.finish()
         self.step.add_(1)
         return loss
