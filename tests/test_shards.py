@@ -17,6 +17,7 @@ from ict.data.write_shards import Block, shard_dataset, shard_own, write_shards
 from ict.errors import UserError
 from ict.recipe import change
 from ict.run import load_data, prepare, train
+from tests.test_cli import SHORT, ict
 from tests.tiny import crash_at, outcome, same_bits, tiny
 
 CPU = torch.device("cpu")
@@ -195,3 +196,21 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot write"):
         write_shards(tmp_path / "mine" / "below", {"train": [(X, Y)]}, ["a"], 2)
     assert [p.name for p in tmp_path.iterdir()] == ["mine"]
+
+
+def test_the_command_writes_shards_and_trains_on_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    home, out = tmp_path / "shards", tmp_path / "run"
+    assert ict(monkeypatch, "shard", "digits", home, "--size", "300") == 0
+    assert "1,258 training and 539 test examples of 1x8x8 uint8 in 10 classes, 7 shards" in capsys.readouterr().out
+    words = ["train", "digits-100/ict", "--set", "dataset=shards", "--data-dir", home, "--out", out, *SHORT]
+    assert ict(monkeypatch, *words) == 0
+    assert json.loads((out / "result.json").read_text())["n_test"] == 60
+    (home / "train-00003-x.npy").unlink()
+    capsys.readouterr()
+    assert ict(monkeypatch, "evaluate", out, "--data-dir", home) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and "train-00003-x.npy: expected a shard, found no file" in error
+    assert ict(monkeypatch, "shard", tmp_path / "none", tmp_path / "other") == 2
+    assert "does not exist" in capsys.readouterr().err and not (tmp_path / "other").exists()

@@ -81,12 +81,6 @@ class Ranks:
             processes.all_gather(shares, x.contiguous())
         return torch.cat(shares)
 
-    def stacked(self, x: Tensor) -> Tensor:
-        """x of every rank [K, ...]; its gradient is that of the sum of all ranks' losses."""
-        stack: Any = _Stack.apply
-        out: Tensor = stack(x, self)
-        return out
-
     def any(self, flag: bool) -> bool:
         """Whether it is true on any rank."""
         if not self.launched:
@@ -197,22 +191,3 @@ def _buckets(tensors: Iterable[Tensor]) -> list[list[Tensor]]:
         bucket.append(tensor)
         filling[tensor.dtype] = bucket, filled + tensor.numel()
     return buckets
-
-
-class _Stack(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, ranks: Ranks) -> Tensor:
-        ctx.ranks = ranks
-        stack = x.new_zeros(ranks.size, *x.shape)
-        stack[ranks.rank] = x
-        with _lost():
-            processes.all_reduce(stack)
-        return stack
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        gradient = gradient.clone(memory_format=torch.contiguous_format)
-        with _lost():
-            processes.all_reduce(gradient)
-        return gradient[ctx.ranks.rank], None
