@@ -69,9 +69,9 @@ def few() -> Dataset:
     return Dataset(Examples(data.train.x[:24], data.train.y[:24]), data.test, data.classes, rows[:16])
 
 
-def own_network() -> nn.Module:
+def own_network(seed: int = 0) -> nn.Module:
     """With a batch norm of torch's own, one that divides by nothing, and one without weights."""
-    torch.default_generator.manual_seed(0)
+    torch.default_generator.manual_seed(seed)
     return Staged(
         nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Tanh()),
         nn.Sequential(nn.Linear(144, 9), MeanOnlyBatchNorm(9), nn.Tanh()),
@@ -156,6 +156,9 @@ def as_rank(folder: Path, names: list[str]) -> None:
     if ranks.size == 2:
         stopped(folder / "of two")
         run.train(out=folder / "of one", resume=True, **CUT)
+        network = own_network(seed=ranks.rank)
+        drawn_apart = run.train(tiny(), data=few(), network=network, settings=["train.pair_groups=2"], seed=3)
+        assert all(_equal_on_all(ranks, p) for p in drawn_apart.network.state_dict().values())
 
 
 def main(folder: Path) -> None:

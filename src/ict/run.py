@@ -114,7 +114,8 @@ def train(
         with ranks.together():
             job = prepare(recipe, seed, data, network, target, folder if resume and not force else None, ranks=ranks)
         state = job.state
-        ranks.copy_first_((*state.student.parameters(), *state.student.buffers()))
+        # a network of the caller's own may have been drawn anew by each process
+        ranks.copy_first_(t for network in state.networks for t in (*network.parameters(), *network.buffers()))
         if folder:
             finished = None if force else ranks.by_first(folder.load_result)
             if finished is not None:

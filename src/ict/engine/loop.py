@@ -48,7 +48,8 @@ def train(
 
     Of several ranks the first alone looks at the validation set and logs; all of them stop at the same step.
     """
-    ranks, asked_every = program.ranks, 1 if program.rng.device.type == "cpu" else _UPDATES_UNASKED
+    ranks = program.ranks
+    asked_every = _UPDATES_UNASKED if ranks.launched and program.rng.device.type == "cuda" else 1
     began = time.monotonic() - state.seconds
     n_steps, every, log_every = len(program.plan), watch.settings.every, watch.settings.log_every
     last_record: Record = {}
