@@ -118,7 +118,7 @@ MUTANTS = {
     ),
     "dropout draws on instead of being keyed": Mutant(
         "engine/step.py",
-        "default_generator(program.rng.device).manual_seed(fold(program.seed, Use.DROPOUT, step))",
+        "default_generator(program.rng.device).manual_seed(key)",
         "pass",
         "tests/test_resume.py::test_resume_is_bitwise_for_every_algorithm",
     ),
@@ -184,7 +184,7 @@ MUTANTS = {
     ),
     "the memory is never written": Mutant(
         "engine/step.py",
-        "state.memory[picked.unlabeled] = loss.memory",
+        "state.memory[program.ranks.gathered(picked.unlabeled)] = program.ranks.gathered(loss.memory)",
         "pass",
         VIEWS + "::test_temporal_ensembling_is_the_explicit_epoch_formula",
     ),
@@ -241,6 +241,12 @@ MUTANTS = {
         "(done - first) // gap / ((done - first) // gap + 1)",
         "0.5",
         "tests/test_swa.py::test_the_mean_is_that_of_the_stored_weights[supervised]",
+    ),
+    "every shard is read from the start of the data": Mutant(
+        "data/shards.py",
+        "wanted[here] - self.starts[shard]",
+        "wanted[here] % len(self.arrays[shard])",
+        "tests/test_shards.py::test_what_was_written_is_what_is_read",
     ),
     "the mean keeps the statistics of the first weights": Mutant(
         "engine/finish.py",

@@ -22,6 +22,7 @@ from ict.run import train
 from tests.ranks import CUT, FOR_FOUR, LOST, STOPPED_AT, cases, trained
 from tests.tiny import crash_at, tiny
 
+pytestmark = pytest.mark.xdist_group("ranks")  # they share what the ranks did
 ONE = Ranks()
 Outcome = dict[str, dict[str, Tensor]]
 

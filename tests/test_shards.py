@@ -207,8 +207,8 @@ def test_the_command_writes_shards_and_trains_on_them(
     home, out = tmp_path / "shards", tmp_path / "run"
     assert ict(monkeypatch, "shard", "digits", home, "--size", "300") == 0
     assert "1,258 training and 539 test examples of 1x8x8 uint8 in 10 classes, 7 shards" in capsys.readouterr().out
-    words = ["train", "digits-100/ict", "--set", "dataset=shards", "--data-dir", home, "--out", out, *SHORT]
-    assert ict(monkeypatch, *words) == 0
+    words = ["train", "digits-100/ict", "--set", "dataset=shards", *SHORT]
+    assert ict(monkeypatch, *words, "--data-dir", home, "--out", out) == 0
     assert json.loads((out / "result.json").read_text())["n_test"] == 60
     (home / "train-00003-x.npy").unlink()
     capsys.readouterr()
