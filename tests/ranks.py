@@ -156,9 +156,11 @@ def as_rank(folder: Path, names: list[str]) -> None:
     if ranks.size == 2:
         stopped(folder / "of two")
         run.train(out=folder / "of one", resume=True, **CUT)
-        network = own_network(seed=ranks.rank)
-        drawn_apart = run.train(tiny(), data=few(), network=network, settings=["train.pair_groups=2"], seed=3)
-        assert all(_equal_on_all(ranks, p) for p in drawn_apart.network.state_dict().values())
+        how: dict[str, Any] = {"data": few(), "settings": ["train.pair_groups=2"], "seed": 3}
+        drawn_apart = run.train(tiny(), network=own_network(seed=ranks.rank), **how)
+        normalised_apart = run.train(tiny(), sync_bn=False, **how)
+        for each in (drawn_apart, normalised_apart):
+            assert all(_equal_on_all(ranks, t) for t in each.network.state_dict().values())
 
 
 def main(folder: Path) -> None:

@@ -121,6 +121,8 @@ def test_other_commands_and_options_say_that_they_are_for_one_process_or_for_sev
 ) -> None:
     with pytest.raises(UserError, match="--sync-bn is for several ranks"):
         train(tiny(), sync_bn=True)
+    with pytest.raises(UserError, match="mode fast normalizes each rank's part"):
+        run._check_sync(True, True, Ranks(0, 2, launched=True))
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setattr(sys, "argv", ["ict", "list"])
     with pytest.raises(SystemExit, match="2"):
