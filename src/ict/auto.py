@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ict.fitted import GRAPH, Array, Fitter, Model, Network, hidden_folds
+from ict.fitted import GRAPH, Array, Fitter, Look, Model, Network, hidden_folds
 from ict.verdict import Verdict, verdict
 
 AUTO = "auto"  # the name of this choice among the methods
@@ -32,14 +32,18 @@ def choose(
     n_classes: int,
     seed: int,
     candidates: tuple[str, ...] = CANDIDATES,
+    look: Look | None = None,
 ) -> Choice:
-    """Compare, refit the winner on everything; a winner is never worse than supervised on its own folds."""
+    """Compare, refit the winner on everything; a winner is never worse than supervised on its own folds.
+
+    `look` is for the refit alone.
+    """
     fewest = int(np.bincount(labels[labels >= 0], minlength=n_classes).min())
     if fewest < 2 or (labels >= 0).all():
         method = "ict" if (labels < 0).any() else "supervised"
         why = "a class has fewer than two labels" if fewest < 2 else "nothing is unlabeled"
         remark = f"No folds were compared, since {why}: {method} was taken."
-        return Choice(method, fitter.fit(method, inputs, labels, n_classes, seed), None, {}, remark)
+        return Choice(method, fitter.fit(method, inputs, labels, n_classes, seed, look), None, {}, remark)
     errors: dict[str, list[float]] = {name: [] for name in candidates}
     sizes = []
     quick = fitter.shorter(_SHORTER, len(labels))
@@ -57,4 +61,4 @@ def choose(
     winner = min((name for name in preferred if name in candidates), key=lambda name: float(np.mean(errors[name])))
     said = verdict(errors["supervised"], errors[winner], sizes) if winner != "supervised" else None
     remark = str(said) if said else "The unlabeled rows did not help on the folds: supervised was taken."
-    return Choice(winner, fitter.fit(winner, inputs, labels, n_classes, seed), said, errors, remark)
+    return Choice(winner, fitter.fit(winner, inputs, labels, n_classes, seed, look), said, errors, remark)

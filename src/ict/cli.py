@@ -1,6 +1,7 @@
 """The `ict` command. Thin: each verb checks its words, calls one function and prints what came back."""
 
 import json
+import shlex
 import sys
 import warnings
 from collections.abc import Iterator
@@ -119,13 +120,14 @@ def fit(
     settings: Settings = None,
     device: DeviceName = "auto",
 ) -> None:
-    """Train on your own labeled and unlabeled examples; write a model and predictions for the unlabeled ones."""
+    """Train on your own labeled and unlabeled examples; write a model, predictions, a report and what to label next."""
     from ict.data.own import read_own
     from ict.fitted import Fitter
     from ict.own_fit import fit_files
 
     data = read_own(path, labels=labels, label_column=label_column, size=size, skip_bad=skip_bad)
-    typer.echo(fit_files(data, out, method, Fitter(None, steps, tuple(settings or ()), device, verbose=1), seed))
+    fitter = Fitter(None, steps, tuple(settings or ()), device, verbose=1)
+    typer.echo(fit_files(data, out, method, fitter, seed, command=shlex.join(["ict", *sys.argv[1:]])))
 
 
 @app.command()

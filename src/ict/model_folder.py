@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from ict import __version__
+from ict.calibration import tempered
 from ict.errors import UserError
 from ict.files import read_json, write_atomic, write_json
 from ict.fitted import Network
@@ -30,9 +31,11 @@ class SavedModel:
     network: Network
     inputs: ArrayInputs
     classes: tuple[str, ...]
+    temperature: float = 1.0  # of the probabilities
+    calibration: str = "Probabilities are the model's own and not calibrated."
 
     def predict_proba(self, x: NDArray[Any]) -> NDArray[Any]:
-        return self.network.predict_proba(self.inputs(x))
+        return tempered(self.network.predict_proba(self.inputs(x)), self.temperature)
 
 
 def save_model(folder: Path, model: SavedModel, about: dict[str, Any]) -> None:
@@ -43,6 +46,8 @@ def save_model(folder: Path, model: SavedModel, about: dict[str, Any]) -> None:
         "ict": __version__,
         "network": model.network.recipe["network"],
         "inputs": asdict(model.inputs),
+        "temperature": model.temperature,
+        "calibration": model.calibration,
         "updates": model.network.n_updates,
         "recipe": model.network.recipe,
         "about": about,
@@ -64,14 +69,16 @@ def load_model(folder: Path) -> SavedModel:
         options = dict(config["network"])
         inputs = ArrayInputs(**{**config["inputs"], "shape": tuple(config["inputs"]["shape"])})
         classes = tuple(labels["classes"])
+        temperature = float(config.get("temperature", 1.0))
+        if not 0 < temperature < float("inf"):
+            raise ValueError(f"the temperature {temperature} is not above 0")
         probe = inputs(np.zeros((1, *inputs.shape)))
         module = NETWORKS[options.pop("name")](tuple(probe.shape[1:]), len(classes), **options)
         module.load_state_dict(load_file(folder / "model.safetensors"))
-    except (KeyError, TypeError, RuntimeError, OSError, SafetensorError) as problem:
+    except (KeyError, TypeError, ValueError, RuntimeError, OSError, SafetensorError) as problem:
         raise UserError(f"{folder} is not a whole model ({problem}): fit it again.") from None
-    return SavedModel(
-        Network(module.eval(), config.get("updates", 0), config.get("recipe", {}), False), inputs, classes
-    )
+    network = Network(module.eval(), config.get("updates", 0), config.get("recipe", {}), False)
+    return SavedModel(network, inputs, classes, temperature, str(config.get("calibration", SavedModel.calibration)))
 
 
 def _card(model: SavedModel, about: dict[str, Any]) -> str:
@@ -84,6 +91,6 @@ def _card(model: SavedModel, about: dict[str, Any]) -> str:
         f"- an example: {'x'.join(map(str, model.inputs.shape))} numbers, scaled as `config.json` says",
         *(f"- {name}: {value}" for name, value in about.items() if isinstance(value, str | int | float)),
         "",
-        "Probabilities are the network's own; they are not calibrated.",
+        model.calibration,
     ]
     return "\n".join(lines) + "\n"

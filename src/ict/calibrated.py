@@ -1,0 +1,68 @@
+"""The temperature of a fitted model: from validation examples or folds of the labeled ones, never from test examples.
+
+Folds are fitted for as many updates as the model itself: a network that was trained for a quarter of them is unsure for
+another reason, and its temperature made the probabilities of supervised networks worse.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ict.calibration import fit_temperature
+from ict.fitted import Array, Fitter, Model, Network, hidden_folds
+
+_FOLDS = 3
+_AFFORDABLE = 5000  # updates of a fit that folds may repeat
+
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    temperature: float
+    said: str  # where it comes from, or why there is none, as a sentence
+    fitted: bool = True
+
+
+def calibrate(
+    fitter: Fitter,
+    method: str,
+    model: Model,
+    inputs: Array,
+    labels: Labels,
+    valid: tuple[Array, Labels] | None,
+    n_classes: int,
+    seed: int,
+) -> Calibration:
+    """`model` is `method` fitted to the scaled `inputs`; `valid` has scaled inputs and labels it was not trained on."""
+    if valid is not None:
+        temperature = fit_temperature(model.predict_proba(valid[0]), valid[1])
+        return _calibrated(temperature, f"{len(valid[1])} validation examples")
+    if np.bincount(labels[labels >= 0], minlength=n_classes).min() < 2:
+        return _uncalibrated("a class has fewer than two labels")
+    if isinstance(model, Network) and model.interrupted:
+        return _uncalibrated("training was interrupted")
+    if isinstance(model, Network) and model.n_updates > _AFFORDABLE:
+        return _uncalibrated(
+            f"labels are too few for a validation part, and folds of {model.n_updates:,} updates would take too long"
+        )
+    guesses, known = [], []
+    fewest = int(np.bincount(labels[labels >= 0]).min())
+    for hidden, rows in hidden_folds(labels, min(_FOLDS, fewest), seed):
+        part = fitter.fit(method, inputs, hidden, n_classes, seed)
+        if isinstance(part, Network) and part.interrupted:
+            return _uncalibrated("it was interrupted")
+        guesses.append(part.predict_proba(inputs[rows]))
+        known.append(labels[rows])
+    temperature = fit_temperature(np.concatenate(guesses), np.concatenate(known))
+    n = sum(map(len, known))
+    return _calibrated(temperature, f"{n} labeled examples, guessed by fits that did not see their labels")
+
+
+def _calibrated(temperature: float, source: str) -> Calibration:
+    return Calibration(temperature, f"Probabilities are calibrated: temperature {temperature:.2f}, from {source}.")
+
+
+def _uncalibrated(why: str) -> Calibration:
+    return Calibration(1.0, f"Probabilities are the model's own and not calibrated: {why}.", fitted=False)
