@@ -14,7 +14,7 @@ LAYERS = [
     {"recipe", "recipes", "folder", "provenance", "run", "defaults"},
     {"console", "parallel", "demo", "figure", "table", "compare", "live_table", "ranking"}
     | {"estimator", "auto", "fitted", "own_fit", "model_folder"}
-    | {"calibrated", "report", "report_pictures", "report_style"},
+    | {"calibrated", "fit_outputs", "report", "report_pictures", "report_style"},
     {"cli"},
 ]
 LAYER = {name: i for i, names in enumerate(LAYERS) for name in names}

@@ -4,7 +4,8 @@ Folds are fitted for as many updates as the model itself: a network that was tra
 another reason, and its temperature made the probabilities of supervised networks worse.
 """
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,10 +50,14 @@ def calibrate(
         )
     guesses, known = [], []
     fewest = int(np.bincount(labels[labels >= 0]).min())
-    for hidden, rows in hidden_folds(labels, min(_FOLDS, fewest), seed):
-        part = fitter.fit(method, inputs, hidden, n_classes, seed)
+    n_folds = min(_FOLDS, fewest)
+    for i, (hidden, rows) in enumerate(hidden_folds(labels, n_folds, seed), 1):
+        titled = replace(fitter, title=f"calibration {i}/{n_folds} (Ctrl-C skips it)")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "interrupted")  # the model is whole
+            part = titled.fit(method, inputs, hidden, n_classes, seed)
         if isinstance(part, Network) and part.interrupted:
-            return _uncalibrated("it was interrupted")
+            return _uncalibrated("that was skipped")
         guesses.append(part.predict_proba(inputs[rows]))
         known.append(labels[rows])
     temperature = fit_temperature(np.concatenate(guesses), np.concatenate(known))

@@ -85,6 +85,7 @@ class Fitter:
     settings: tuple[str, ...] = ()
     device: Device = "auto"
     verbose: int = 0
+    title: str = ""  # of the progress bar; by default the method
 
     def fit(
         self,
@@ -136,7 +137,7 @@ class Fitter:
             job = prepare(recipe.resolved(), seed, data, network, target)
             unlabeled = None if look is None or look.unlabeled is None else torch.from_numpy(look.unlabeled)
             watch = loop.Watch(job.valid, job.view, recipe.eval, unlabeled)
-            with progress_bar(recipe.train.steps, recipe.name, shown=bool(self.verbose)) as advance:
+            with progress_bar(recipe.train.steps, self.title or recipe.name, shown=bool(self.verbose)) as advance:
 
                 def record(metrics: loop.Record) -> None:
                     history.append(metrics)

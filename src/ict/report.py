@@ -4,7 +4,7 @@ The page is a single file that loads nothing and runs no script; its policy forb
 """
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -54,7 +54,7 @@ class Findings:
     no_validation: str  # why no validation error was followed
     names: Sequence[str]  # of the unlabeled examples
     probs: Array  # of the unlabeled examples, calibrated
-    images: NDArray[np.uint8] | None  # of the unlabeled examples, where they are images
+    image: Callable[[int], NDArray[np.uint8]] | None  # an unlabeled example's pixels, where they are images
     suggestions: Sequence[Suggestion]
     remarks: Sequence[str]  # on the data
     origin: dict[str, str]  # command, seed, versions, time
@@ -160,12 +160,12 @@ def _interval(low: float, value: float, high: float, least: float, most: float, 
         return 2 + 196 * (min(max(number, least), most) - least) / (most - least)
 
     label = f"{value:.3f}, interval {low:.3f} to {high:.3f}"
-    tick = "" if mark is None else f'<line class="mark" x1="{at(mark):.1f}" x2="{at(mark):.1f}" y1="0" y2="16"/>'
+    tick = "" if mark is None else f'<line class="mark" x1="{at(mark):.1f}" x2="{at(mark):.1f}" y1="0" y2="12"/>'
     return (
-        f'<svg class="interval" viewBox="0 0 200 16" role="img" aria-label="{label}">'
-        f'<line class="track" x1="2" x2="198" y1="8" y2="8"/>{tick}'
-        f'<line class="span" x1="{at(low):.1f}" x2="{at(high):.1f}" y1="8" y2="8"/>'
-        f'<circle cx="{at(value):.1f}" cy="8" r="5"/></svg>'
+        f'<svg class="interval" viewBox="0 0 200 12" role="img" aria-label="{label}">'
+        f'<line class="track" x1="2" x2="198" y1="6" y2="6"/>{tick}'
+        f'<line class="span" x1="{at(low):.1f}" x2="{at(high):.1f}" y1="6" y2="6"/>'
+        f'<circle cx="{at(value):.1f}" cy="6" r="4.5"/></svg>'
     )
 
 
@@ -180,10 +180,10 @@ def _next(found: Findings) -> str:
         return _section("What to label next", "<p>Nothing: there is no unlabeled example.</p>")
     rows = []
     for rank, suggestion in enumerate(found.suggestions[:_NEXT], 1):
-        picture = [_image(found, suggestion.row)] if found.images is not None else []
+        picture = [_image(found, suggestion.row)] if found.image is not None else []
         name, why = found.names[suggestion.row], reason(suggestion, found.classes)
         rows.append([str(rank), *picture, _name(name), shown(why)])
-    columns = ["", *([""] if found.images is not None else []), "example", "why"]
+    columns = ["", *([""] if found.image is not None else []), "example", "why"]
     words = "<p>The labels that should help most, from different corners of the data; next.csv has more.</p>"
     return _section("What to label next", words + _table(columns, rows, "next"))
 
@@ -297,7 +297,7 @@ def _sheets(found: Findings) -> str:
         return _section(title, "<p>There are none.</p>")
     best = found.probs.max(1)
     order = np.argsort(best, kind="stable")
-    most = _SHEET if found.images is not None else _NAMED
+    most = _SHEET if found.image is not None else _NAMED
     half = min(most, len(order) // 2)  # no example twice
     parts = []
     for name, rows in (("Least certain", order[: max(half, 1)]), ("Most certain", order[::-1][:half])):
@@ -308,7 +308,7 @@ def _sheets(found: Findings) -> str:
 
 def _sheet(found: Findings, rows: Iterable[int], best: Array) -> str:
     guesses = found.probs.argmax(1)
-    if found.images is None:
+    if found.image is None:
         cells = [[_name(found.names[i]), _name(found.classes[guesses[i]]), f"{best[i]:.1%}"] for i in rows]
         return _table(["example", "guess", "probability"], cells, "pairs")
     items = [
@@ -320,8 +320,8 @@ def _sheet(found: Findings, rows: Iterable[int], best: Array) -> str:
 
 
 def _image(found: Findings, row: int) -> str:
-    assert found.images is not None
-    return f'<img src="{pictures.thumbnail(found.images[row])}" alt="{shown(found.names[row])}" width="64" height="64">'
+    assert found.image is not None
+    return f'<img src="{pictures.thumbnail(found.image(row))}" alt="{shown(found.names[row])}" width="64" height="64">'
 
 
 def _origin(origin: dict[str, str]) -> str:

@@ -63,13 +63,13 @@ def validation(history: Sequence[Record]) -> str | None:
     """Errors of student and teacher on the validation examples over updates."""
     names = {"valid_error_student": "student", "valid_error_teacher": "teacher"}
     title = "Error on the validation examples over updates"
-    return _curves("validation", title, history, names, "error on validation examples", percent=True)
+    return _curves("validation", title, history, names, "error on validation examples", top=0.05)
 
 
 def certainty(history: Sequence[Record]) -> str | None:
     """The mean largest probability on unlabeled examples over updates."""
     title = "Mean probability of the guesses for unlabeled examples over updates"
-    return _curves("certainty", title, history, {"confidence": ""}, "mean probability of a guess", percent=True)
+    return _curves("certainty", title, history, {"confidence": ""}, "mean probability of a guess", top=1.0)
 
 
 def reliability_diagram(before: Reliability, after: Reliability | None) -> str:
@@ -77,7 +77,8 @@ def reliability_diagram(before: Reliability, after: Reliability | None) -> str:
     with matplotlib.rc_context(_STYLE):
         figure, axes = _axes(4.2, 3.6)
         axes.plot([0, 1], [0, 1], color=_FAINT, linewidth=1.2, zorder=1)
-        drawn = [("before", before, _SECOND, "s")] + ([("after", after, _FIRST, "o")] if after else [])
+        drawn = [("before calibration", before, _SECOND, "s")]
+        drawn += [("after", after, _FIRST, "o")] if after else []
         for name, found, color, marker in drawn:
             label = name if after else None
             axes.plot(found.probability, found.accuracy, color=color, linewidth=1, alpha=0.7, zorder=2)
@@ -108,9 +109,9 @@ def _curves(
     ylabel: str,
     *,
     log: bool = False,
-    percent: bool = False,
+    top: float | None = None,
 ) -> str | None:
-    """None where there is nothing to draw."""
+    """None where there is nothing to draw; with `top`, shares on an axis that goes at least that far."""
     present = {key: label for key, label in lines.items() if any(key in record for record in history)}
     if not present:
         return None
@@ -127,8 +128,8 @@ def _curves(
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
             axes.yaxis.set_minor_formatter(NullFormatter())
-        if percent:
-            axes.set_ylim(0, max(axes.get_ylim()[1], 0.05))
+        if top is not None:
+            axes.set_ylim(0, max(axes.get_ylim()[1], top))
             _percent(axes.yaxis)
         if len(present) > 1 or all(present.values()):
             axes.legend()
@@ -138,7 +139,7 @@ def _curves(
 def _axes(width: float, height: float) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots()
-    axes.tick_params(length=0)
+    axes.tick_params(which="both", length=0)
     return figure, axes
 
 

@@ -31,12 +31,12 @@ li { overflow-wrap: anywhere; }
 .tile h2 { font-size: .85rem; color: var(--soft); font-weight: 500; margin: 0; }
 .tile .value { font-size: 1.7rem; line-height: 1.25; font-weight: 600; margin: .1rem 0 .3rem; overflow-wrap: anywhere; }
 .tile .words { color: var(--soft); font-size: .875rem; line-height: 1.45; margin: 0; }
-.interval { display: block; width: 100%; height: 1rem; margin: .15rem 0 .5rem; }
+.interval { display: block; width: 100%; max-width: 16rem; height: auto; margin: .15rem 0 .5rem; }
 .interval .track { stroke: var(--line); stroke-width: 4; stroke-linecap: round; }
 .interval .span { stroke: var(--first); stroke-width: 4; stroke-linecap: round; opacity: .45; }
 .interval .mark { stroke: var(--ink); stroke-width: 1.5; }
 .interval circle { fill: var(--first); }
-.gain { display: grid; grid-template-columns: 1fr auto 1fr; max-width: 26rem; color: var(--soft); font-size: .8rem; }
+.gain { display: grid; grid-template-columns: 1fr auto 1fr; max-width: 16rem; color: var(--soft); font-size: .8rem; }
 .gain svg { grid-column: 1 / -1; }
 .gain span:last-child { text-align: right; }
 .box { overflow-x: auto; max-width: 100%; }
@@ -46,7 +46,7 @@ th, td { padding: .4rem 1rem .4rem 0; border-bottom: 1px solid var(--line); vert
 tbody tr:last-child > * { border-bottom: 0; }
 table.numbers th:nth-child(n+2), table.numbers td:nth-child(n+2) { text-align: right; }
 table.pairs td:last-child, table.pairs th:last-child { text-align: right; }
-.name { display: inline-block; max-width: 22rem; min-width: 2rem; overflow-wrap: anywhere; }
+.name { display: inline-block; width: max-content; max-width: 22rem; overflow-wrap: anywhere; }
 .next td { vertical-align: middle; }
 .next td:first-child { color: var(--soft); }
 .next td:last-child { min-width: 12rem; overflow-wrap: anywhere; }
@@ -70,10 +70,13 @@ img { display: block; image-rendering: pixelated; border-radius: .3rem; backgrou
 .figures svg { display: block; width: 100%; max-width: 30rem; height: auto; }
 figure { margin: 0; }
 .figures figcaption { color: var(--soft); font-size: .875rem; margin-top: .35rem; max-width: 30rem; }
-.sheet { display: grid; grid-template-columns: repeat(auto-fill, minmax(4.75rem, 1fr)); gap: .9rem .75rem; }
+.sheet { display: grid; grid-template-columns: repeat(auto-fill, minmax(4.25rem, 1fr)); gap: .9rem .75rem; }
 .sheet img { width: 100%; height: auto; aspect-ratio: 1; }
 .sheet figcaption { font-size: .8rem; line-height: 1.3; margin-top: .2rem; }
-.sheet .name { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2; overflow: hidden; }
+.sheet .name {
+  display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2; overflow: hidden;
+  width: auto; max-width: 100%;
+}
 small { color: var(--soft); font-size: inherit; }
 dl {
   display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .35rem 1.25rem; margin: 0; font-size: .9rem;

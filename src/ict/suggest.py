@@ -88,5 +88,5 @@ def reason(suggestion: Suggestion, classes: tuple[str, ...]) -> str:
     if suggestion.probability - suggestion.second_probability < 0.5:
         why = f"torn between {first} ({suggestion.probability:.0%}) and {second} ({suggestion.second_probability:.0%})"
     else:
-        why = f"fairly sure of {first}, then {second} ({suggestion.second_probability:.0%})"
-    return f"{why}; {suggestion.alike - 1} like it" if suggestion.alike > 1 else f"{why}; none like it"
+        why = f"fairly sure of {first} ({suggestion.probability:.0%}), if not then {second}"
+    return f"{why}; {suggestion.alike - 1} more like it" if suggestion.alike > 1 else f"{why}; none like it"
