@@ -1,4 +1,4 @@
-"""Temperatures: against a grid, a known answer and torch; what few or perfect examples may do; reliability by a loop."""
+"""Temperatures against a grid, a known answer and torch; what few or perfect examples may do; reliability by a loop."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from scipy.special import softmax
 from ict.auto import choose
 from ict.calibrated import calibrate
 from ict.calibration import fit_temperature, reliability, tempered
-from ict.fitted import Fitter, Network
+from ict.fitted import Fitter, Look, Network
 from tests.test_estimator import blobs
 
 
@@ -35,7 +35,7 @@ def test_the_temperature_is_the_best_of_a_grid() -> None:
         nll = torch.nn.functional.cross_entropy(
             torch.log(torch.from_numpy(probs)) / t, torch.from_numpy(labels), reduction="sum"
         )
-        return float(nll) + np.log(t) ** 2 / (2 * 0.5**2)
+        return float(nll) + float(np.log(t)) ** 2 / (2 * 0.5**2)
 
     assert fit_temperature(probs, labels) == pytest.approx(grid[np.argmin([loss(t) for t in grid])], rel=0.003)
 
@@ -86,14 +86,14 @@ class Overconfident:
         self.probs = probs
 
     def predict_proba(self, inputs: np.ndarray, /) -> np.ndarray:
-        return self.probs[inputs[:, 0].astype(int)]
+        return np.asarray(self.probs[inputs[:, 0].astype(int)])
 
 
 class Recording(Fitter):
     shown: list[np.ndarray] = []  # noqa: RUF012  a frozen dataclass keeps nothing of its own
     probs: np.ndarray
 
-    def fit(self, method, inputs, labels, n_classes, seed, look=None):  # type: ignore[no-untyped-def,override]
+    def fit(self, method, inputs, labels, n_classes, seed, look=None):  # type: ignore[no-untyped-def]
         self.shown.append(labels)
         return Overconfident(self.probs)
 
@@ -128,8 +128,6 @@ def test_probabilities_left_alone_say_why(labels: list[int], updates: int, inter
 
 
 def test_only_the_final_fit_is_looked_at() -> None:
-    from ict.fitted import Look
-
     X, y, truth = blobs(per_class=4)
     inputs = X.astype(np.float32)
     look = Look((inputs[100:], truth[100:].astype(np.int64)), inputs[:50], times=5)

@@ -1,13 +1,17 @@
 """From users' files to a model folder and predictions: what is written, what it says, and that it can be trusted."""
 
+import base64
 import csv
+import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file
 
 from ict.errors import UserError
@@ -63,11 +67,98 @@ def test_the_held_out_number_is_that_of_the_saved_model_on_rows_it_never_saw(fit
     assert about["test"] in said
 
 
+def test_probabilities_are_the_softmax_of_logits_over_the_saved_temperature(fitted: tuple[Path, str, Any]) -> None:
+    folder, said, _ = fitted
+    config = json.loads((folder / "model/config.json").read_text())
+    temperature = config["temperature"]
+    assert temperature != 1 and f"temperature {temperature:.2f}, from 48 labeled examples" in said
+    assert config["calibration"] in said and config["calibration"] in (folder / "model/README.md").read_text()
+    model = load_model(folder / "model")
+    rows = list(csv.DictReader((folder / "model/predictions.csv").read_text().splitlines()))
+    frame = list(csv.reader((folder / "data.csv").read_text().splitlines()))[1:]
+    x = np.array([frame[int(row["example"].removeprefix("row ")) - 1][:6] for row in rows], dtype=np.float32)
+    with torch.no_grad():
+        logits = model.network.module.double()(torch.from_numpy(model.inputs(x)).double())
+    expected = (logits / temperature).softmax(1).numpy()
+    found = np.array([[float(row[f"p({name})"]) for name in ("ant", "bee", "cow")] for row in rows])
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_next_names_unlabeled_rows_once_and_in_order(fitted: tuple[Path, str, Any]) -> None:
+    folder, said, _ = fitted
+    rows = list(csv.DictReader((folder / "model/next.csv").read_text().splitlines()))
+    predictions = {
+        row["example"]: row for row in csv.DictReader((folder / "model/predictions.csv").read_text().splitlines())
+    }
+    assert list(rows[0]) == ["rank", "example", "guess", "probability", "cluster", "why"]
+    assert [row["rank"] for row in rows] == [str(i) for i in range(1, 101)]
+    assert len({row["example"] for row in rows}) == 100
+    for row in rows:
+        predicted = predictions[row["example"]]
+        assert (row["guess"], row["probability"]) == (predicted["label"], predicted["probability"])
+        assert row["guess"] in row["why"]
+    assert all(f"model/{name}" in said for name in ("model.safetensors", "predictions.csv", "next.csv", "report.html"))
+
+
+def test_the_report_says_what_the_command_said(fitted: tuple[Path, str, Any]) -> None:
+    folder, said, _ = fitted
+    page = (folder / "model/report.html").read_text()
+    accuracy = re.search(r"\d+ of 12 held-out labels right", said)
+    assert accuracy and accuracy.group() in page
+    assert json.loads((folder / "model/config.json").read_text())["calibration"] in page
+    assert "ict fit data.csv --out model --steps 40 --device cpu" in page
+    assert page.count("<svg") == 5, "two intervals, reliability, losses and certainty; no validation part"
+    first = next(csv.DictReader((folder / "model/next.csv").read_text().splitlines()))
+    assert page.index("What to label next") < page.index(first["example"])
+
+
+def test_a_temperature_that_is_none_is_refused(fitted: tuple[Path, str, Any]) -> None:
+    path = fitted[0] / "model/config.json"
+    for temperature in (0, -1, "warm", float("inf"), float("nan")):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"temperature": temperature}))
+        with pytest.raises(UserError, match="not a whole model"):
+            load_model(path.parent)
+
+
+def test_enough_labels_are_split_into_validation_and_test(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(560) % 2
+    x = rng.normal(size=(560, 4)).astype(np.float32) + 3 * y[:, None]
+    np.savez(tmp_path / "data.npz", x=x, y=np.where(np.arange(560) < 520, y, -1))
+    monkeypatch.chdir(tmp_path)
+    assert ict(monkeypatch, "fit", "data.npz", "--method", "mean-teacher", *SHORT) == 0
+    said = capsys.readouterr().out
+    assert "of 104 held-out labels right" in said and "from 52 validation examples" in said
+    about = json.loads((tmp_path / "model/config.json").read_text())["about"]
+    assert about["labeled"] == 520 - 104 - 52 and about["unlabeled"] == 40
+    page = (tmp_path / "model/report.html").read_text()
+    assert page.count("<svg") == 5 and "Error on validation examples" in page
+    assert "was not measured" in page, "a method that was asked for is compared with nothing"
+
+
+def test_images_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    x = rng.integers(0, 100, (60, 8, 8), dtype=np.uint8) + 100 * y[:, None, None].astype(np.uint8)
+    np.savez(tmp_path / "data.npz", x=x, y=np.where(np.arange(60) < 8, y, -1))
+    monkeypatch.chdir(tmp_path)
+    assert ict(monkeypatch, "fit", "data.npz", "--method", "supervised", "--steps", "10", "--device", "cpu") == 0
+    page = (tmp_path / "model/report.html").read_text()
+    sources = re.findall(r'<img src="data:image/png;base64,([^"]*)" alt="row (\d+)"', page)
+    assert len(sources) == 10 + 24 + 24
+    for content, row in sources:
+        pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(content))))
+        assert np.array_equal(pixels, x[int(row) - 1])
+
+
 def test_predict_gives_what_fit_gave(
     fitted: tuple[Path, str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, _, _ = fitted
     assert ict(monkeypatch, "predict", "model", "data.csv", "-o", "again.csv") == 0
+    assert "Probabilities are calibrated" in capsys.readouterr().out
     again = {row["example"]: row for row in csv.DictReader((folder / "again.csv").read_text().splitlines())}
     rows = list(csv.DictReader((folder / "model/predictions.csv").read_text().splitlines()))
     assert len(again) == 240 and all(again[row["example"]] == row for row in rows)
@@ -101,6 +192,11 @@ def test_too_few_labels_to_hold_some_out_are_told(
     table(tmp_path / "few.csv", per_class=2)
     assert ict(monkeypatch, "fit", "few.csv", "--method", "ict", *SHORT) == 0
     assert "no accuracy was measured" in capsys.readouterr().out
+    table(tmp_path / "fewer.csv", per_class=1)
+    assert ict(monkeypatch, "fit", "fewer.csv", "--method", "ict", "--out", "other", *SHORT) == 0
+    assert "not calibrated: a class has fewer than two labels" in capsys.readouterr().out
+    assert json.loads((tmp_path / "other/config.json").read_text())["temperature"] == 1
+    assert "not calibrated" in (tmp_path / "other/README.md").read_text()
 
 
 @pytest.mark.parametrize(
