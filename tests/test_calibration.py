@@ -75,8 +75,8 @@ def test_reliability_is_a_loop_over_bins() -> None:
 
 
 def test_a_probability_of_one_is_in_the_last_bin() -> None:
-    found = reliability(np.array([[1.0, 0.0]]), np.array([0]))
-    assert found.counts.tolist() == [1] and found.error == 0
+    found = reliability(np.array([[1.0, 0.0], [0.05, 0.95]]), np.array([0, 1]))
+    assert found.counts.tolist() == [2] and found.error == pytest.approx(0.025)
 
 
 class Overconfident:

@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file
 
+from ict.calibration import reliability
 from ict.errors import UserError
+from ict.held_out import hold_out
 from ict.model_folder import load_model
 from tests.test_cli import ict
 from tests.test_estimator import blobs
@@ -125,8 +128,9 @@ def test_enough_labels_are_split_into_validation_and_test(
 ) -> None:
     rng = np.random.default_rng(0)
     y = np.arange(560) % 2
-    x = rng.normal(size=(560, 4)).astype(np.float32) + 3 * y[:, None]
-    np.savez(tmp_path / "data.npz", x=x, y=np.where(np.arange(560) < 520, y, -1))
+    x = (rng.normal(size=(560, 4)) + y[:, None]).astype(np.float32)
+    known = np.where(np.arange(560) < 520, y, -1)
+    np.savez(tmp_path / "data.npz", x=x, y=known)
     monkeypatch.chdir(tmp_path)
     assert ict(monkeypatch, "fit", "data.npz", "--method", "mean-teacher", *SHORT) == 0
     said = capsys.readouterr().out
@@ -136,6 +140,12 @@ def test_enough_labels_are_split_into_validation_and_test(
     page = (tmp_path / "model/report.html").read_text()
     assert page.count("<svg") == 5 and "Error on validation examples" in page
     assert "was not measured" in page, "a method that was asked for is compared with nothing"
+    test, model = hold_out(known, seed=0).test, load_model(tmp_path / "model")
+    errors = [
+        f"{reliability(replace(model, temperature=t).predict_proba(x[test]), y[test]).error:.1%}"
+        for t in (1.0, model.temperature)
+    ]
+    assert errors[0] != errors[1] and f"{errors[0]} before calibration and {errors[1]} after" in page
 
 
 def test_images_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,6 +146,11 @@ def test_the_confusion_table_has_every_count_in_its_place(n_classes: int) -> Non
     for label, guess in zip(found.test_labels, found.test_probs.argmax(1), strict=True):
         expected[label, guess] += 1
     assert cells == expected.tolist()
+    listed = re.findall(
+        r'<tr><td><span class="name">[^<]*</span></td><td><span[^>]*>[^<]*</span></td><td>(\d+)</td>', page
+    )
+    mistakes = sorted((expected - np.diag(np.diag(expected))).ravel().tolist(), reverse=True)
+    assert [int(n) for n in listed] == ([n for n in mistakes[:10] if n] if n_classes > 2 else [])
 
 
 def test_what_is_missing_is_told() -> None:
