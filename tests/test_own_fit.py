@@ -5,6 +5,8 @@ import csv
 import io
 import json
 import re
+import shutil
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,15 +39,26 @@ def table(path: Path, per_class: int = 20) -> tuple[Any, Any]:
     return y, names[truth]
 
 
+@pytest.fixture(scope="module")
+def fitted_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, Any]:
+    pytest.importorskip("pandas")
+    folder, said = tmp_path_factory.mktemp("fitted"), io.StringIO()
+    y, truth = table(folder / "data.csv")
+    with pytest.MonkeyPatch.context() as monkeypatch, redirect_stdout(said):
+        monkeypatch.chdir(folder)
+        assert ict(monkeypatch, "fit", "data.csv", "--out", "model", *SHORT) == 0
+    return folder, said.getvalue(), truth[y < 0]
+
+
 @pytest.fixture
 def fitted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    fitted_once: tuple[Path, str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Path, str, Any]:
-    pytest.importorskip("pandas")
+    """A copy of a fitted model's folder and data, where a test may break things; what fit said; the truth."""
+    folder, said, truth = fitted_once
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    y, truth = table(tmp_path / "data.csv")
-    assert ict(monkeypatch, "fit", "data.csv", "--out", "model", *SHORT) == 0
-    return tmp_path, capsys.readouterr().out, truth[y < 0]
+    return tmp_path, said, truth
 
 
 def test_fit_writes_a_model_and_predictions_for_every_unlabeled_row(fitted: tuple[Path, str, Any]) -> None:
