@@ -130,7 +130,7 @@ def test_numbers_are_those_of_the_findings() -> None:
     least = int(best.argmin())
     assert f"{best[least]:.0%}" in said
     counts = np.bincount(found.probs.argmax(1), minlength=10)
-    rows = re.findall(r"<tr><td><span class=\"name\">.*?</tr>", report(found))
+    rows = re.findall(r"<tr><td><span class=\"name\" .*?</tr>", report(found))
     last = [re.findall(r"<td>([^<]*)</td>", row)[-1] for row in rows if row.count("<td>") == 7]
     assert last == [str(count) for count in counts], "how many unlabeled examples were guessed as each class"
 
@@ -147,7 +147,7 @@ def test_the_confusion_table_has_every_count_in_its_place(n_classes: int) -> Non
         expected[label, guess] += 1
     assert cells == expected.tolist()
     listed = re.findall(
-        r'<tr><td><span class="name">[^<]*</span></td><td><span[^>]*>[^<]*</span></td><td>(\d+)</td>', page
+        r'<tr><td><span class="name"[^>]*>[^<]*</span></td><td><span[^>]*>[^<]*</span></td><td>(\d+)</td>', page
     )
     mistakes = sorted((expected - np.diag(np.diag(expected))).ravel().tolist(), reverse=True)
     assert [int(n) for n in listed] == ([n for n in mistakes[:10] if n] if n_classes > 2 else [])

@@ -182,8 +182,8 @@ def _next(found: Findings) -> str:
     for rank, suggestion in enumerate(found.suggestions[:_NEXT], 1):
         picture = [_image(found, suggestion.row)] if found.image is not None else []
         name, why = found.names[suggestion.row], reason(suggestion, found.classes)
-        rows.append([str(rank), *picture, _name(name), shown(why)])
-    columns = ["", *([""] if found.image is not None else []), "example", "why"]
+        rows.append([str(rank), *picture, f'{_name(name)}<div class="why">{shown(why)}</div>'])
+    columns = ["", *([""] if found.image is not None else []), "example, and why it is worth a label"]
     words = "<p>The labels that should help most, from different corners of the data; next.csv has more.</p>"
     return _section("What to label next", words + _table(columns, rows, "next"))
 
@@ -338,7 +338,7 @@ def _figures(parts: Iterable[str]) -> str:
 
 
 def _name(text: str) -> str:
-    return f'<span class="name">{shown(text)}</span>'
+    return f'<span class="name" title="{shown(text)}">{shown(text)}</span>'  # only the start of a long one is seen
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], kind: str) -> str:

@@ -90,7 +90,7 @@ def reliability_diagram(before: Reliability, after: Reliability | None) -> str:
         _percent(axes.xaxis)
         _percent(axes.yaxis)
         if after:
-            axes.legend(loc="upper left")
+            _legend(axes, 2)
         return _svg(figure, "reliability", "Share of right guesses against their probability")
 
 
@@ -132,7 +132,7 @@ def _curves(
             axes.set_ylim(0, max(axes.get_ylim()[1], top))
             _percent(axes.yaxis)
         if len(present) > 1 or all(present.values()):
-            axes.legend()
+            _legend(axes, len(present))
         return _svg(figure, name, title)
 
 
@@ -141,6 +141,10 @@ def _axes(width: float, height: float) -> tuple[Figure, Axes]:
     axes = figure.subplots()
     axes.tick_params(which="both", length=0)
     return figure, axes
+
+
+def _legend(axes: Axes, columns: int) -> None:
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0.2)  # above everything drawn
 
 
 def _percent(axis: Any) -> None:

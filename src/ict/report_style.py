@@ -39,17 +39,22 @@ li { overflow-wrap: anywhere; }
 .gain { display: grid; grid-template-columns: 1fr auto 1fr; max-width: 16rem; color: var(--soft); font-size: .8rem; }
 .gain svg { grid-column: 1 / -1; }
 .gain span:last-child { text-align: right; }
-.box { overflow-x: auto; max-width: 100%; }
+.box { overflow: auto; max-width: 100%; max-height: 46rem; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
 thead th { color: var(--soft); font-weight: 500; text-align: left; vertical-align: bottom; }
+thead > tr > * { position: sticky; top: 0; z-index: 1; background: var(--paper); }
 th, td { padding: .4rem 1rem .4rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 tbody tr:last-child > * { border-bottom: 0; }
 table.numbers th:nth-child(n+2), table.numbers td:nth-child(n+2) { text-align: right; }
 table.pairs td:last-child, table.pairs th:last-child { text-align: right; }
-.name { display: inline-block; width: max-content; max-width: 22rem; overflow-wrap: anywhere; }
+.name {
+  display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 3; overflow: hidden;
+  width: max-content; max-width: 22rem; overflow-wrap: anywhere;
+}
 .next td { vertical-align: middle; }
 .next td:first-child { color: var(--soft); }
-.next td:last-child { min-width: 12rem; overflow-wrap: anywhere; }
+.next .name { width: auto; max-width: 100%; }
+.next .why { color: var(--soft); overflow-wrap: anywhere; }
 .next img { width: 3rem; height: 3rem; }
 img { display: block; image-rendering: pixelated; border-radius: .3rem; background: var(--line); object-fit: contain; }
 .matrix { border-collapse: separate; border-spacing: 2px; font-size: .8rem; line-height: 1.2; }
@@ -62,6 +67,7 @@ img { display: block; image-rendering: pixelated; border-radius: .3rem; backgrou
   padding-right: .5rem; font-weight: 400; }
 .matrix th span { display: block; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .matrix th[scope=row] span { max-width: min(12rem, 28vw); }
+.matrix thead td { left: 0; z-index: 2; }
 .matrix th[scope=col] { text-align: center; vertical-align: bottom; font-weight: 400; }
 .matrix th[scope=col] span {
   writing-mode: vertical-rl; transform: rotate(180deg); max-height: 7rem; margin: 0 auto .3rem;
@@ -73,10 +79,7 @@ figure { margin: 0; }
 .sheet { display: grid; grid-template-columns: repeat(auto-fill, minmax(4.25rem, 1fr)); gap: .9rem .75rem; }
 .sheet img { width: 100%; height: auto; aspect-ratio: 1; }
 .sheet figcaption { font-size: .8rem; line-height: 1.3; margin-top: .2rem; }
-.sheet .name {
-  display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2; overflow: hidden;
-  width: auto; max-width: 100%;
-}
+.sheet .name { -webkit-line-clamp: 2; width: auto; max-width: 100%; }
 small { color: var(--soft); font-size: inherit; }
 dl {
   display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .35rem 1.25rem; margin: 0; font-size: .9rem;
