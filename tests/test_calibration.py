@@ -1,5 +1,7 @@
 """Temperatures against a grid, a known answer and torch; what few or perfect examples may do; reliability by a loop."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -125,6 +127,17 @@ def test_probabilities_left_alone_say_why(labels: list[int], updates: int, inter
     model = Network(torch.nn.Linear(1, 2), updates, {}, interrupted)
     found = calibrate(Fitter(), "ict", model, np.zeros((4, 1), np.float32), np.array(labels), None, 2, seed=0)
     assert found.temperature == 1 and not found.fitted and "not calibrated" in found.said and why in found.said
+
+
+def test_a_fold_that_is_interrupted_leaves_the_model_uncalibrated(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> Network:
+        warnings.warn("interrupted after 3 updates", stacklevel=1)
+        return Network(torch.nn.Linear(1, 2), 3, {}, True)
+
+    monkeypatch.setattr(Fitter, "fit", interrupted)
+    model, inputs = Network(torch.nn.Linear(1, 2), 10, {}, False), np.zeros((4, 1), np.float32)
+    found = calibrate(Fitter(), "ict", model, inputs, np.array([0, 0, 1, 1]), None, 2, seed=0)
+    assert found.temperature == 1 and "skipped" in found.said
 
 
 def test_only_the_final_fit_is_looked_at() -> None:
