@@ -12,7 +12,7 @@ LAYERS = [
     {"engine"},
     {"recipe", "recipes", "folder", "provenance", "run", "defaults"},
     {"console", "parallel", "demo", "figure", "table", "compare", "live_table", "ranking"}
-    | {"estimator", "auto", "fitted", "own_fit", "model_folder"},
+    | {"estimator", "auto", "fitted", "own_fit", "model_folder", "predictions", "export"},
     {"cli"},
 ]
 LAYER = {name: i for i, names in enumerate(LAYERS) for name in names}

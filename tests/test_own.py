@@ -494,7 +494,7 @@ def test_rows_that_are_not_finite_are_left_out_of_arrays(tmp_path: Path) -> None
     np.savez(tmp_path / "d.npz", x=x, y=np.array(["a", "b", "c"]))
     data = read_own(tmp_path / "d.npz", skip_bad=True)
     assert (data.x.tolist(), data.y.tolist(), data.names) == ([[1, 2], [5, 6]], ["a", "c"], ("row 1", "row 3"))
-    assert data.remarks[0] == "1 row was left out for lack of a finite number: row 2"
+    assert data.remarks[0] == "1 row was left out for lack of a finite number or for too many cells: row 2"
     np.savez(tmp_path / "d.npz", x=x[1:2])
     assert_refused(tmp_path / "d.npz", "every row", skip_bad=True)
 
@@ -542,7 +542,7 @@ def test_rows_with_gaps_are_left_out_of_a_table(tmp_path: Path) -> None:
     data = read_own(table(tmp_path, "a,b,c,y\n1,2,5,u\n3,,5,v\n5,2,5,w\n"), skip_bad=True)
     assert (data.x.tolist(), data.y.tolist(), data.names) == ([[1, 2, 5], [5, 2, 5]], ["u", "w"], ("row 1", "row 3"))
     assert data.remarks == (
-        "1 row was left out for lack of a finite number: row 2",
+        "1 row was left out for lack of a finite number or for too many cells: row 2",
         "2 columns are constant: 'b', 'c'",
         "2 classes have a single labeled example: u, w",
     )

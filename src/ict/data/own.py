@@ -129,6 +129,21 @@ def counted(n: int, singular: str, plural: str) -> str:
     return f"{n} {singular if n == 1 else plural}"
 
 
+def images_left_out(names: Sequence[str]) -> list[str]:
+    could = counted(len(names), "image could not be read and was", "images could not be read and were")
+    return [f"{could} left out: {listed(names)}"] if names else []
+
+
+def rows_left_out(names: Sequence[str]) -> list[str]:
+    were = counted(len(names), "row was", "rows were")
+    return [f"{were} left out for lack of a finite number or for too many cells: {listed(names)}"] if names else []
+
+
+def made_gray(names: Sequence[str]) -> list[str]:
+    were = counted(len(names), "image in color was", "images in color were")
+    return [f"{were} made gray: {listed(names)}"] if names else []
+
+
 def _torn(data: OwnData) -> list[str]:
     """The remark on examples that are the same but labeled differently."""
     groups: dict[int, list[int]] = {}

@@ -7,7 +7,7 @@ from statistics import median
 
 from ict.data.image_cache import cache_key, cached
 from ict.data.image_file import SUFFIXES, Header, Pixels, decoded, header, in_threads
-from ict.data.own import OwnData, Progress, counted, label_texts, listed, text_of
+from ict.data.own import OwnData, Progress, counted, images_left_out, label_texts, listed, made_gray, text_of
 from ict.data.own_tables import csv_rows
 from ict.errors import UserError
 
@@ -41,7 +41,7 @@ def read_images(
         raise UserError(f"none of the {len(bad)} images in {folder} can be read: mend or replace them.")
     y = label_texts(known.get(name) for name in kept)
     remarks = _missing_remarks(missing, labels)
-    remarks += [*left_out("image", sorted(bad)), *_ignored(n_ignored)]
+    remarks += [*images_left_out(sorted(bad)), *ignored(n_ignored)]
     wanted = _class_folders(folder) if labels is None else set(label_texts(known.values())) - {None}
     remarks += _empty_classes(sorted(wanted - set(y)))
     sides = [side for name in kept for side in headers[name].sides]
@@ -81,20 +81,6 @@ def refuse(folder: Path, bad: dict[str, str], skip_bad: bool) -> None:
     if bad and not skip_bad:
         name = min(bad)
         raise UserError(f"{folder / name} {bad[name]}: mend or remove it, or set skip_bad to leave such files out.")
-
-
-def left_out(what: str, names: list[str]) -> list[str]:
-    """The remark on images or rows that are bad."""
-    if not names:
-        return []
-    could = counted(len(names), f"{what} could not be read and was", f"{what}s could not be read and were")
-    return [f"{could} left out: {listed(names)}"]
-
-
-def made_gray(names: list[str]) -> list[str]:
-    if not names:
-        return []
-    return [f"{counted(len(names), 'image in color was', 'images in color were')} made gray: {listed(names)}"]
 
 
 def _by_folder(names: list[str]) -> dict[str, str]:
@@ -205,7 +191,7 @@ def _decoded(
     return found.x
 
 
-def _ignored(n: int) -> list[str]:
+def ignored(n: int) -> list[str]:
     others = counted(n, "file that is not an image was", "files that are not images were")
     return [f"{others} ignored"] if n else []
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ict.data.own import OwnData, counted, label_texts, listed, text_of
+from ict.data.own import OwnData, counted, label_texts, listed, rows_left_out, text_of
 from ict.errors import UserError
 
 X_NAMES = ("x", "X", "images", "features", "data")
@@ -92,6 +92,13 @@ def table_columns(path: Path) -> list[str]:
         return [str(name) for name in frame.columns]
 
 
+def n_rows(path: Path) -> int | None:
+    """How many rows a table has, if it says so itself."""
+    if path.suffix.lower() != ".parquet":
+        return None
+    return int(_parquet(path).metadata.num_rows)
+
+
 def table_rows(path: Path, columns: list[str], label: str | None, skip_bad: bool, chunk: int = CHUNK) -> Iterator[Rows]:
     """The rows of a table, so many at a time; labels are unknown without a label column."""
     pandas, too_wide, number, told = _pandas(path), set[int](), 0, 0
@@ -145,10 +152,7 @@ def _own(path: Path, parts: list[Rows], columns: tuple[str, ...]) -> OwnData:
             raise UserError(f"every row of {path} has a feature that is not a finite number: fill them in.")
         raise UserError(f"{path} has no rows: give one for each example.")
     x = parts[0].x if len(parts) == 1 else np.concatenate([part.x for part in parts])
-    remarks = []
-    if bad:
-        rows = counted(len(bad), "row was", "rows were")
-        remarks.append(f"{rows} left out for lack of a finite number: {listed(bad)}")
+    remarks = rows_left_out(bad)
     if x.ndim == 2 and len(x) > 1 and (constant := np.flatnonzero((x == x[:1]).all(axis=0))).size:
         shown = [f"'{columns[i]}'" if columns else str(i + 1) for i in constant]
         remarks.append(f"{counted(len(shown), 'column is', 'columns are')} constant: {listed(shown)}")

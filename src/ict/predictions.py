@@ -1,0 +1,80 @@
+"""Predictions as a CSV file, written a chunk of examples at a time."""
+
+import csv
+import io
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from ict.data.own import OwnData, Progress, counted, images_left_out, made_gray, rows_left_out
+from ict.data.own_stream import CHUNK, Chunk, stream_own
+from ict.errors import UserError
+from ict.files import replacing
+from ict.model_folder import SavedModel, load_model
+
+STDOUT = Path("-")
+
+
+def predict_files(model: Path, path: Path, out: Path, *, skip_bad: bool, progress: Progress | None = None) -> str:
+    """Predictions for every example of a file or folder, labeled or not; what there is to tell, in words."""
+    only_read(path, out)
+    loaded = load_model(model)
+    stream = stream_own(path, loaded.inputs.shape, loaded.columns, skip_bad)
+    done, bad, grayed = 0, list[str](), list[str]()
+
+    def watched() -> Iterator[Chunk]:
+        nonlocal done
+        for chunk in stream.chunks:
+            yield chunk
+            done += len(chunk.names)
+            bad.extend(chunk.bad)
+            grayed.extend(chunk.made_gray)
+            if progress is not None:
+                progress(done + len(bad), stream.total)
+        if not done:
+            raise UserError(f"{path} has no example that can be read: mend or replace them.")
+
+    write_predictions(out, loaded, watched())
+    left_out = images_left_out(bad) if path.is_dir() else rows_left_out(bad)
+    told = [*stream.remarks, *left_out, *made_gray(grayed)]
+    return "\n".join([*told, f"{counted(done, 'prediction', 'predictions')}: {out}"])
+
+
+def rows_of(data: OwnData, rows: list[int]) -> Iterator[Chunk]:
+    """Some examples of data in memory or mapped."""
+    for start in range(0, len(rows), CHUNK):
+        some = rows[start : start + CHUNK]
+        yield Chunk(data.x[some], [data.names[i] for i in some])
+
+
+def write_predictions(out: Path, model: SavedModel, chunks: Iterable[Chunk]) -> None:
+    """A line for each example: its name, the most probable class and the probabilities of all."""
+    with _text(out) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["example", "label", "probability", *(f"p({name})" for name in model.classes)])
+        for chunk in chunks:
+            if not chunk.names:
+                continue
+            for name, row in zip(chunk.names, model.predict_proba(chunk.x), strict=True):
+                best = int(row.argmax())
+                writer.writerow([name, model.classes[best], f"{row[best]:.6f}", *(f"{p:.6f}" for p in row)])
+
+
+def only_read(data: Path, out: Path) -> None:
+    """Refuse to write into a folder of data, or over a file of data."""
+    if out != STDOUT and out.resolve().is_relative_to(data.resolve()):
+        raise UserError(f"{out} is inside {data}, which is only read: name another place with --out.")
+
+
+@contextmanager
+def _text(out: Path) -> Iterator[TextIO]:
+    if out == STDOUT:
+        yield sys.stdout
+        return
+    with replacing(out) as file:
+        text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="")  # a file's name need not be UTF-8
+        yield text
+        text.flush()
+        text.detach()  # or closing it would close the file before it is forced to disk
