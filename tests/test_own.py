@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
+from ict.data import own_tables
 from ict.data.own import OwnData, read_own
 from ict.errors import UserError
 
@@ -363,6 +364,29 @@ def test_mistakes_in_a_file_of_labels(tmp_path: Path, text: str, words: tuple[st
     assert_refused(flat(tmp_path / "images"), *words, labels=labels)
 
 
+def test_labels_of_images_that_are_not_there(tmp_path: Path) -> None:
+    labels = flat(tmp_path / "images").parent / "labels.csv"
+    labels.write_text("path,label\na.png,x\ngone.png,z\nb.png,y\nlost.png,x\n")
+    assert_refused(tmp_path / "images", "'gone.png'", "line 3", "skip_bad", labels=labels)
+    data = read_own(tmp_path / "images", labels=labels, skip_bad=True)
+    assert data.y.tolist() == ["x", "y", None]
+    assert data.remarks[:2] == (
+        f"2 lines of {labels} without an image were left out: gone.png, lost.png",
+        "1 class has no image that can be read: z",
+    )
+
+
+def test_a_class_without_an_image_that_can_be_read(tmp_path: Path) -> None:
+    two_classes(tmp_path)
+    (tmp_path / "eel").mkdir()
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / "Unlabeled").mkdir()
+    assert read_own(tmp_path).remarks == ("1 class has no image that can be read: eel",)
+    (tmp_path / "eel/a.png").write_bytes(b"")
+    assert_refused(tmp_path, "eel/a.png")
+    assert read_own(tmp_path, skip_bad=True).remarks[1] == "1 class has no image that can be read: eel"
+
+
 # --- arrays ---
 
 
@@ -499,6 +523,11 @@ def test_rows_that_are_not_finite_are_left_out_of_arrays(tmp_path: Path) -> None
     assert_refused(tmp_path / "d.npz", "every row", skip_bad=True)
 
 
+def test_constant_features_of_arrays(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array([[1.0, 2.0, 3.0], [1.0, 5.0, 3.0]]))
+    assert read_own(tmp_path / "x.npy").remarks[0] == "2 columns are constant: 1, 3"
+
+
 # --- tables ---
 
 
@@ -546,6 +575,37 @@ def test_rows_with_gaps_are_left_out_of_a_table(tmp_path: Path) -> None:
         "2 columns are constant: 'b', 'c'",
         "2 classes have a single labeled example: u, w",
     )
+
+
+def test_rows_that_cannot_be_read_are_left_out_and_the_others_keep_their_numbers(tmp_path: Path) -> None:
+    path = table(tmp_path, "a,b,y\n1,2,u\n3,4,v,9\n5,red,w\n7,8,u\n9,10,v\n11,12,u,9,9\n")
+    assert_refused(path, "cannot be read as a table", "line 3")
+    data = read_own(path, skip_bad=True)
+    assert (data.x.tolist(), data.y.tolist()) == ([[1, 2], [7, 8], [9, 10]], ["u", "u", "v"])
+    assert data.names == ("row 1", "row 4", "row 5")
+    left = "3 rows were left out for lack of a finite number or for too many cells: row 2, row 3, row 6"
+    assert data.remarks[0] == left
+    names_only = "a,b,y\n1,red,u\n2,blue,v\n"
+    assert_refused(table(tmp_path, names_only), "'b'", "'red' in row 1", skip_bad=True)
+    assert_refused(table(tmp_path, "a,y\n1,0,9\n2,1\n"), "cannot be read", skip_bad=True)  # a cell would be lost
+
+
+def test_a_table_in_several_chunks_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = table(tmp_path, "a,b,y\n" + "".join(f"{i},{i * i},{'uvw'[i % 3]}\n" for i in range(40)) + "1,2,3,4\n,1,u\n")
+    whole = read_own(path, skip_bad=True)
+    monkeypatch.setattr(own_tables.table_rows, "__defaults__", (7,))
+    parts = read_own(path, skip_bad=True)
+    assert np.array_equal(whole.x, [[i, i * i] for i in range(40)]) and np.array_equal(parts.x, whole.x)
+    assert (parts.y.tolist(), parts.names) == (whole.y.tolist(), whole.names)
+    assert parts.remarks == whole.remarks == (
+        "2 rows were left out for lack of a finite number or for too many cells: row 41, row 42",
+    )  # fmt: skip
+
+
+def test_rows_that_are_the_same_but_labeled_differently(tmp_path: Path) -> None:
+    data = read_own(table(tmp_path, "a,y\n1,u\n2,v\n1,v\n1,\n2,v\n1,u\n"))
+    assert data.remarks == ("1 example is in different classes with the same content: row 1 = row 3 = row 6",)
+    assert data.twins.tolist() == [0, 1, 0, 0, 1, 0]
 
 
 def test_a_parquet_table(tmp_path: Path) -> None:

@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from ict.errors import UserError
 from ict.fitted import Network
-from ict.model_folder import load_model
+from ict.graph import GraphPropagation
+from ict.inputs import fit_inputs
+from ict.model_folder import SavedModel, load_model, save_model
 from tests.test_cli import ict
 from tests.test_estimator import blobs
+from tests.test_own import noise, save
 
 SHORT = ("--steps", "40", "--device", "cpu")
 
@@ -134,3 +137,58 @@ def test_mistakes_are_sentences_and_leave_nothing_behind(
     assert ict(monkeypatch, *words, *options) == 2
     assert says in capsys.readouterr().err
     assert {p.name for p in tmp_path.iterdir()} == {"data.csv"}
+
+
+def test_a_graph_is_saved_and_predicts_as_it_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    X, y, _ = blobs()
+    inputs = fit_inputs(X)
+    graph = GraphPropagation(n_neighbors=7, alpha=0.99).fit(inputs(X), y)
+    new = X + np.random.default_rng(5).normal(size=X.shape)
+    save_model(tmp_path / "model", SavedModel(graph, inputs, ("a", "b", "c")), {"test": "none"})
+    loaded = load_model(tmp_path / "model")
+    assert isinstance(loaded.network, GraphPropagation) and loaded.network.settings() == graph.settings()
+    assert np.array_equal(loaded.predict_proba(new), graph.predict_proba(inputs(new)))
+    arrays = load_file(tmp_path / "model/model.safetensors")
+    assert set(arrays) == {"center", "nodes", "probs", "scale"}
+    training = arrays["nodes"] + arrays["center"]
+    assert np.allclose(np.unique(inputs(X), axis=0), training.numpy(), atol=1e-6), "the training rows are in the file"
+    save_file({**arrays, "probs": arrays["probs"][:-1]}, tmp_path / "model/model.safetensors")
+    with pytest.raises(UserError, match="not a whole model"):
+        load_model(tmp_path / "model")
+
+
+def test_auto_compares_the_graph_too(fitted: tuple[Path, str, Any]) -> None:
+    folder, said, _ = fitted
+    assert isinstance(load_model(folder / "model").network, GraphPropagation), "blobs are what a graph is best at"
+    assert said.startswith("graph, 48 labeled")
+    assert "graph of 228 training examples" in (folder / "model/README.md").read_text()
+
+
+def test_nothing_is_written_into_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    photos = tmp_path / "photos"
+    for i in range(12):
+        save(photos / ("cat", "dog", "unlabeled")[i % 3] / f"{i}.png", noise(i, 8, 8))
+
+    def listing() -> list[tuple[str, int, int]]:
+        return sorted((str(p), p.stat().st_mtime_ns, p.stat().st_size) for p in [photos, *photos.rglob("*")])
+
+    before = listing()
+    monkeypatch.chdir(tmp_path)
+    assert ict(monkeypatch, "fit", photos, "--out", "model", "--method", "graph") == 0
+    assert ict(monkeypatch, "predict", "model", photos) == 0
+    monkeypatch.chdir(photos)
+    assert ict(monkeypatch, "fit", ".", "--method", "graph") == 2
+    assert ict(monkeypatch, "predict", "../model", ".") == 2
+    assert ict(monkeypatch, "predict", "../model", "cat", "-o", "../p.csv") == 0
+    assert listing() == before
+
+
+def test_one_class_alone_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("cat/a.png", "unlabeled/b.png"):
+        save(tmp_path / "photos" / name, noise(0, 8, 8))
+    assert ict(monkeypatch, "fit", tmp_path / "photos", "--out", tmp_path / "model") == 2
+    assert "one class alone, 'cat'" in capsys.readouterr().err

@@ -122,8 +122,11 @@ class GraphPropagation:
 
     def restored(self, arrays: dict[str, Array]) -> Self:
         """Fitted as the one that `arrays` came from, except for `transduction`."""
-        self._center, self._probs, self._scale = (arrays[name] for name in ("center", "probs", "scale"))
-        self._search = NearestNeighbors().fit(arrays["nodes"])
+        nodes, self._center = arrays["nodes"], arrays["center"]
+        self._probs, self._scale = arrays["probs"], arrays["scale"]
+        if nodes.shape != (len(self._scale), len(self._center)) or len(self._probs) != len(nodes):
+            raise ValueError("the arrays of the graph do not fit each other")
+        self._search = NearestNeighbors().fit(nodes)
         return self
 
     def _spread(self, weights: sp.csr_array, labels: Array, reached: NDArray[np.bool_]) -> Array:

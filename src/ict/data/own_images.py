@@ -199,7 +199,8 @@ def ignored(n: int) -> list[str]:
 def _missing_remarks(missing: list[str], labels: Path | None) -> list[str]:
     if not missing:
         return []
-    return [f"{counted(len(missing), 'line', 'lines')} of {labels} without an image left out: {listed(missing)}"]
+    lines = f"{counted(len(missing), 'line', 'lines')} of {labels} without an image"
+    return [f"{lines} {'was' if len(missing) == 1 else 'were'} left out: {listed(missing)}"]
 
 
 def _empty_classes(names: list[str | None]) -> list[str]:

@@ -100,10 +100,11 @@ def arrange(given: GivenParts, labels: Rows, split: Split) -> Arranged:
     for name in ("valid", "test"):
         if (rows := getattr(given, name)) is not None:
             parts[name] = rows
-            for kind, of in (("labeled", labels[train] >= 0), ("unlabeled", labels[train] < 0)):
-                if (same := rows[np.isin(twins[rows], twins[train[of]])]).size:
-                    are = counted(len(same), "example is", "examples are")
-                    remarks.append(f"{name}: {are} the same as {kind} ones trained on: {_pairs(data, same)}")
+            others = {"labeled training": train[labels[train] >= 0], "unlabeled training": train[labels[train] < 0]}
+            for kind, of in (others | ({"validation": parts["valid"]} if name == "test" else {})).items():
+                if (same := rows[np.isin(twins[rows], twins[of])]).size:
+                    are = counted(len(same), f"{name} example is", f"{name} examples are")
+                    remarks.append(f"{are} the same as {kind} examples: {_pairs(data, same)}")
     return Arranged(train, parts["valid"], parts["test"], tuple(remarks))
 
 

@@ -120,7 +120,8 @@ def table_rows(path: Path, columns: list[str], label: str | None, skip_bad: bool
             ]
         rows = _finite(x, label_texts(y), numbers, [f"'{name}'" for name in columns], path, skip_bad)
         lines, told = sorted(too_wide)[told:], len(too_wide)
-        yield replace(rows, bad=[*rows.bad, *(f"row {i}" for i in lines)])
+        bad = [*rows.bad, *(f"row {i}" for i in lines)]
+        yield replace(rows, bad=sorted(bad, key=lambda name: int(name.removeprefix("row "))))
 
 
 def _finite(
