@@ -32,8 +32,9 @@ def fit_files(given: GivenParts, out: Path, method: str, fitter: Fitter, seed: i
     if len(known.classes) < 2:
         raise UserError(f"there is one class alone, '{known.classes[0]}': label examples of another.")
     rows = arrange(given, known.labels, lambda labels: _split(labels, seed))
-    inputs = fit_inputs(data.x[rows.train])
-    ready, labels = inputs(data.x[rows.train]), known.labels[rows.train]
+    x, labels = data.x[rows.train], known.labels[rows.train]
+    inputs = fit_inputs(x)
+    ready = inputs(x)
     remark = ""
     if method == AUTO:
         choice = choose(fitter, ready, labels, len(known.classes), seed)

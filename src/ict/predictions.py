@@ -4,7 +4,7 @@ import csv
 import io
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TextIO
 
@@ -70,11 +70,10 @@ def only_read(data: Path, out: Path) -> None:
 
 @contextmanager
 def _text(out: Path) -> Iterator[TextIO]:
-    if out == STDOUT:
-        yield sys.stdout
-        return
-    with replacing(out) as file:
+    with replacing(out) if out != STDOUT else nullcontext(sys.stdout.buffer) as file:
         text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="")  # a file's name need not be UTF-8
-        yield text
-        text.flush()
-        text.detach()  # or closing it would close the file before it is forced to disk
+        try:
+            yield text
+            text.flush()
+        finally:
+            text.detach()  # or it would close a file that is not its own

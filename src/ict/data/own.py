@@ -121,7 +121,8 @@ def _label_text(value: Any) -> str | None:
 def listed(names: Sequence[str]) -> str:
     """Up to five names, and how many more there are."""
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(names[:5]) + more
+    shown = ", ".join(names[:5]).encode("utf-8", "backslashreplace")  # a file's name need not be UTF-8
+    return shown.decode() + more
 
 
 def counted(n: int, singular: str, plural: str) -> str:

@@ -63,7 +63,7 @@ def _images(folder: Path, shape: tuple[int, ...], skip_bad: bool) -> Stream:
 
     def chunks() -> Iterator[Chunk]:
         found = in_threads(lambda name: decoded(folder / name, root, shape[0], gray), names)
-        yield Chunk(np.empty((0, *shape), np.uint8), [], bad=linked)
+        yield Chunk(np.empty((0, *shape), np.uint8), [], linked)
         for start in range(0, len(names), CHUNK):
             some = names[start : start + CHUNK]
             good, bad = {}, {}
