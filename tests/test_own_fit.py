@@ -154,9 +154,10 @@ def test_a_graph_is_saved_and_predicts_as_it_did(
     assert set(arrays) == {"center", "nodes", "probs", "scale"}
     training = arrays["nodes"] + arrays["center"]
     assert np.allclose(np.unique(inputs(X), axis=0), training.numpy(), atol=1e-6), "the training rows are in the file"
-    save_file({**arrays, "probs": arrays["probs"][:-1]}, tmp_path / "model/model.safetensors")
-    with pytest.raises(UserError, match="not a whole model"):
-        load_model(tmp_path / "model")
+    for wrong in (arrays["probs"][:-1], arrays["probs"][:, :2]):
+        save_file({**arrays, "probs": wrong.contiguous()}, tmp_path / "model/model.safetensors")
+        with pytest.raises(UserError, match="not a whole model"):
+            load_model(tmp_path / "model")
 
 
 def test_auto_compares_the_graph_too(fitted: tuple[Path, str, Any]) -> None:

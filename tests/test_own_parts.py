@@ -30,8 +30,7 @@ def as_lists(found: Arranged) -> tuple[list[int], list[int], list[int]]:
 
 
 def test_the_same_content_is_on_one_side_and_told() -> None:
-    #                  0    1    2    3    4    5    6    7
-    given, labels = some([[1], [2], [1], [3], [2], [1], [4], [-0.0]], "abab--ab")
+    given, labels = some([[1], [2], [1], [3], [2], [1], [4], [5], [6]], "abab--aba")
     seen = []
 
     def split(known: Any) -> tuple[Any, Any]:
@@ -39,10 +38,10 @@ def test_the_same_content_is_on_one_side_and_told() -> None:
         return np.array([6]), np.array([0])
 
     found = arrange(given, labels, split)
-    assert seen == [[0, 1, -1, 1, -1, -1, 0, 1]], "of each content one example with a label is shown"
-    assert as_lists(found) == ([1, 3, 4, 7], [6], [0, 2])
+    assert seen == [[0, 1, -1, 1, -1, -1, 0, 1, 0]], "of each content one example with a label is shown"
+    assert as_lists(found) == ([1, 3, 4, 7, 8], [6], [0, 2])
     assert found.remarks == (
-        "1 labeled example has the content of another; they are kept on one side of the split",
+        "1 labeled example is the same as another and kept on its side of the split: e2 = e0",
         "1 unlabeled example was left out of training, being the same as a held-out one: e5 = e0",
     )
 
@@ -61,9 +60,15 @@ def test_what_is_given_is_not_split_and_what_it_shares_is_told() -> None:
         "1 test example is the same as unlabeled training examples: e5 = e2",
         "1 test example is the same as validation examples: e7 = e6",
     )
-    given, labels = some([[1], [2], [3], [1]], "abaa", valid=[3])
+    given, labels = some([[1], [2], [3], [1], [6]], "abaab", valid=[3])
     found = arrange(given, labels, lambda known: (np.array([0]), np.array([1])))
-    assert as_lists(found) == ([0, 2], [3], [1]), "a test part is still split off"
+    assert as_lists(found) == ([0, 2, 4], [3], [1]), "a test part is still split off"
+
+
+def test_a_class_that_would_have_nothing_left_to_train_on_keeps_everything_in_training() -> None:
+    given, labels = some([[1], [2], [3], [1]], "aaab")
+    assert as_lists(arrange(given, labels, lambda known: (NOTHING, np.array([0])))) == ([0, 1, 2, 3], [], [])
+    assert as_lists(arrange(given, labels, lambda known: (NOTHING, np.array([1])))) == ([0, 2, 3], [], [1])
 
 
 def test_nothing_the_same_and_nothing_given() -> None:

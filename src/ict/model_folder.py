@@ -90,6 +90,8 @@ def _network(
     options = dict(config["network"])
     name = options.pop("name")
     if name == GRAPH:
+        if tensors["probs"].shape[1:] != (n_classes,):
+            raise ValueError(f"its answers are not for {n_classes} classes")
         return GraphPropagation(**options).restored({name: t.numpy() for name, t in tensors.items()})
     probe = inputs(np.zeros((1, *inputs.shape)))
     module = NETWORKS[name](tuple(probe.shape[1:]), n_classes, **options)

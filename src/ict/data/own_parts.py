@@ -88,12 +88,14 @@ def arrange(given: GivenParts, labels: Rows, split: Split) -> Arranged:
     chosen = dict(zip(("valid", "test"), split(once), strict=True))
     chosen |= {name: first[:0] for name in ("valid", "test") if getattr(given, name) is not None}
     taken = np.isin(twins, twins[np.concatenate(list(chosen.values()))])
+    if set(own[labeled]) - set(own[labeled[~taken[labeled]]]):  # a class whose examples are in another class as well
+        chosen, taken = dict.fromkeys(chosen, first[:0]), np.zeros_like(taken)
     train = np.flatnonzero(mine & ~taken)
     parts = {name: labeled[np.isin(twins[labeled], twins[rows])] for name, rows in chosen.items()}
     remarks = []
-    if copies := len(labeled) - len(first):
-        have = counted(copies, "labeled example has", "labeled examples have")
-        remarks.append(f"{have} the content of another; they are kept on one side of the split")
+    if (copies := np.setdiff1d(labeled, first)).size:
+        are = counted(len(copies), "labeled example is", "labeled examples are")
+        remarks.append(f"{are} the same as another and kept on its side of the split: {_pairs(data, copies)}")
     if (out := np.flatnonzero(mine & taken & (labels < 0))).size:
         were = counted(len(out), "unlabeled example was", "unlabeled examples were")
         remarks.append(f"{were} left out of training, being the same as a held-out one: {_pairs(data, out)}")
