@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ict.data import own_images
+from ict.data import image_cache, own_images
 from ict.data.image_cache import cache_folder, cached
 from ict.data.image_file import decoded, header
 from ict.data.own import OwnData, read_own
@@ -63,8 +63,8 @@ def test_changed_bytes_are_seen_whatever_name_size_and_date_say(tmp_path: Path) 
     assert np.array_equal(data.x[data.names.index("cat/a.bmp")], noise(8, 16, 16))
 
 
-def test_other_names_and_labels_share_an_entry_and_other_sizes_do_not(
-    tmp_path: Path, own_cache: Path, decodings: list[str]
+def test_other_names_and_labels_share_an_entry_and_other_sizes_and_decoders_do_not(
+    tmp_path: Path, own_cache: Path, decodings: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     two_classes(tmp_path / "one")
     shutil.copytree(tmp_path / "one", tmp_path / "two")
@@ -75,6 +75,9 @@ def test_other_names_and_labels_share_an_entry_and_other_sizes_do_not(
     assert read_own(tmp_path / "one", size=8).x.shape == (5, 8, 8)
     assert read_own(tmp_path / "one", gray=False).x.shape == (5, 16, 16, 3)
     assert len(entries(own_cache)) == 3
+    monkeypatch.setattr(image_cache, "PILLOW", "another")
+    read_own(tmp_path / "one")
+    assert len(entries(own_cache)) == 4
 
 
 @pytest.mark.parametrize("damage", ["flipped", "cut", "no pixels", "no about", "nonsense", "other format"])

@@ -1,8 +1,8 @@
 """Decoded images on disk, so that a folder is decoded once and may be larger than memory.
 
-An entry is a folder named after what is in it: a hash over the bytes of every image file, the size and the mode. So a
-changed file leads to another entry, whatever its name and date say; hashing costs a read of the files, not a decoding.
-`rm -r` of the whole cache is always safe.
+An entry is a folder named after what is in it: a hash over the bytes of every image file, the size, the mode and what
+decoded it. So a changed file leads to another entry, whatever its name and date say; hashing costs a read of the files,
+not a decoding. `rm -r` of the whole cache is always safe.
 """
 
 import hashlib
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import __version__ as PILLOW
 
 from ict.errors import UserError
 from ict.files import read_json, write_json
@@ -43,7 +44,7 @@ def cache_folder() -> Path | None:
 
 def cache_key(digests: Iterable[bytes], shape: tuple[int, ...]) -> str:
     """The name of the entry for files with these digests, decoded to this shape."""
-    total = hashlib.blake2b(repr((FORMAT, shape)).encode(), digest_size=20)
+    total = hashlib.blake2b(repr((FORMAT, PILLOW, shape)).encode(), digest_size=20)
     for digest in digests:
         total.update(digest)
     return total.hexdigest()
