@@ -15,14 +15,18 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from ict.calibration import reliability
 from ict.errors import UserError
+from ict.fitted import Network
+from ict.graph import GraphPropagation
 from ict.held_out import hold_out
-from ict.model_folder import load_model
+from ict.inputs import fit_inputs
+from ict.model_folder import SavedModel, load_model, save_model
 from tests.test_cli import ict
 from tests.test_estimator import blobs
+from tests.test_own import noise, save
 
 SHORT = ("--steps", "40", "--device", "cpu")
 
@@ -83,8 +87,14 @@ def test_the_held_out_number_is_that_of_the_saved_model_on_rows_it_never_saw(fit
     assert about["test"] in said
 
 
-def test_probabilities_are_the_softmax_of_logits_over_the_saved_temperature(fitted: tuple[Path, str, Any]) -> None:
-    folder, said, _ = fitted
+def test_probabilities_are_the_softmax_of_logits_over_the_saved_temperature(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    table(tmp_path / "data.csv")
+    assert ict(monkeypatch, "fit", "data.csv", "--method", "ict", *SHORT) == 0
+    folder, said = tmp_path, capsys.readouterr().out
     config = json.loads((folder / "model/config.json").read_text())
     temperature = config["temperature"]
     assert temperature != 1 and f"temperature {temperature:.2f}, from 48 labeled examples" in said
@@ -93,6 +103,7 @@ def test_probabilities_are_the_softmax_of_logits_over_the_saved_temperature(fitt
     rows = list(csv.DictReader((folder / "model/predictions.csv").read_text().splitlines()))
     frame = list(csv.reader((folder / "data.csv").read_text().splitlines()))[1:]
     x = np.array([frame[int(row["example"].removeprefix("row ")) - 1][:6] for row in rows], dtype=np.float32)
+    assert isinstance(model.network, Network)
     with torch.no_grad():
         logits = model.network.module.double()(torch.from_numpy(model.inputs(x)).double())
     expected = (logits / temperature).softmax(1).numpy()
@@ -123,7 +134,8 @@ def test_the_report_says_what_the_command_said(fitted: tuple[Path, str, Any]) ->
     assert accuracy and accuracy.group() in page
     assert json.loads((folder / "model/config.json").read_text())["calibration"] in page
     assert "ict fit data.csv --out model --steps 40 --device cpu" in page
-    assert page.count("<svg") == 5, "two intervals, reliability, losses and certainty; no validation part"
+    assert page.count("<svg") == 3, "two intervals and reliability; a graph has no learning curves"
+    assert "There are no learning curves" in page
     first = next(csv.DictReader((folder / "model/next.csv").read_text().splitlines()))
     assert page.index("What to label next") < page.index(first["example"])
 
@@ -153,7 +165,7 @@ def test_enough_labels_are_split_into_validation_and_test(
     page = (tmp_path / "model/report.html").read_text()
     assert page.count("<svg") == 5 and "Error on validation examples" in page
     assert "was not measured" in page, "a method that was asked for is compared with nothing"
-    test, model = hold_out(known, seed=0).test, load_model(tmp_path / "model")
+    (_, test), model = hold_out(known, seed=0), load_model(tmp_path / "model")
     errors = [
         f"{reliability(replace(model, temperature=t).predict_proba(x[test]), y[test]).error:.1%}"
         for t in (1.0, model.temperature)
@@ -187,9 +199,16 @@ def test_predict_gives_what_fit_gave(
     assert len(again) == 240 and all(again[row["example"]] == row for row in rows)
 
 
-def test_a_model_folder_is_read_without_running_anything_from_it(fitted: tuple[Path, str, Any]) -> None:
-    folder, _, _ = fitted
+def test_a_model_folder_is_read_without_running_anything_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path
+    table(folder / "data.csv")
+    assert ict(monkeypatch, "fit", "data.csv", "--method", "supervised", *SHORT) == 0
     model = load_model(folder / "model")
+    assert isinstance(model.network, Network)
     weights = load_file(folder / "model/model.safetensors")
     assert all(torch.equal(t, weights[name]) for name, t in model.network.module.state_dict().items())
     (folder / "model/model.safetensors").write_bytes(b"\x80\x04cos\nsystem\n")
@@ -226,7 +245,7 @@ def test_too_few_labels_to_hold_some_out_are_told(
     ("words", "says"),
     [
         (["fit", "nowhere"], "nowhere"),
-        (["fit", "data.csv", "--method", "graph"], "graph"),
+        (["fit", "data.csv", "--out", "data.csv/model"], "only read"),
         (["fit", "data.csv", "--method", "itc"], "ict"),
         (["predict", "nowhere", "data.csv"], "nowhere"),
     ],
@@ -245,3 +264,59 @@ def test_mistakes_are_sentences_and_leave_nothing_behind(
     assert ict(monkeypatch, *words, *options) == 2
     assert says in capsys.readouterr().err
     assert {p.name for p in tmp_path.iterdir()} == {"data.csv"}
+
+
+def test_a_graph_is_saved_and_predicts_as_it_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    X, y, _ = blobs()
+    inputs = fit_inputs(X)
+    graph = GraphPropagation(n_neighbors=7, alpha=0.99).fit(inputs(X), y)
+    new = np.random.default_rng(5).uniform(X.min(0), X.max(0), X.shape)  # between the blobs, where neighbors disagree
+    save_model(tmp_path / "model", SavedModel(graph, inputs, ("a", "b", "c")), {"test": "none"})
+    loaded = load_model(tmp_path / "model")
+    assert isinstance(loaded.network, GraphPropagation) and loaded.network.settings() == graph.settings()
+    assert np.array_equal(loaded.predict_proba(new), graph.predict_proba(inputs(new)))
+    arrays = load_file(tmp_path / "model/model.safetensors")
+    assert set(arrays) == {"center", "nodes", "probs", "scale"}
+    training = arrays["nodes"] + arrays["center"]
+    assert np.allclose(np.unique(inputs(X), axis=0), training.numpy(), atol=1e-6), "the training rows are in the file"
+    for wrong in (arrays["probs"][:-1], arrays["probs"][:, :2]):
+        save_file({**arrays, "probs": wrong.contiguous()}, tmp_path / "model/model.safetensors")
+        with pytest.raises(UserError, match="not a whole model"):
+            load_model(tmp_path / "model")
+
+
+def test_auto_compares_the_graph_too(fitted: tuple[Path, str, Any]) -> None:
+    folder, said, _ = fitted
+    assert isinstance(load_model(folder / "model").network, GraphPropagation), "blobs are what a graph is best at"
+    assert said.startswith("graph, 48 labeled")
+    assert "graph of 228 training examples" in (folder / "model/README.md").read_text()
+
+
+def test_nothing_is_written_into_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    photos = tmp_path / "photos"
+    for i in range(12):
+        save(photos / ("cat", "dog", "unlabeled")[i % 3] / f"{i}.png", noise(i, 8, 8))
+
+    def listing() -> list[tuple[str, int, int]]:
+        return sorted((str(p), p.stat().st_mtime_ns, p.stat().st_size) for p in [photos, *photos.rglob("*")])
+
+    before = listing()
+    monkeypatch.chdir(tmp_path)
+    assert ict(monkeypatch, "fit", photos, "--out", "model", "--method", "graph") == 0
+    assert ict(monkeypatch, "predict", "model", photos) == 0
+    monkeypatch.chdir(photos)
+    assert ict(monkeypatch, "fit", ".", "--method", "graph") == 2
+    assert ict(monkeypatch, "predict", "../model", ".") == 2
+    assert ict(monkeypatch, "predict", "../model", "cat", "-o", "../p.csv") == 0
+    assert listing() == before
+
+
+def test_one_class_alone_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("cat/a.png", "unlabeled/b.png"):
+        save(tmp_path / "photos" / name, noise(0, 8, 8))
+    assert ict(monkeypatch, "fit", tmp_path / "photos", "--out", tmp_path / "model") == 2
+    assert "one class alone, 'cat'" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ict.fitted import GRAPH, Array, Fitter, Look, Model, Network, hidden_folds
+from ict.fitted import GRAPH, GRAPH_LIMIT, Array, Fitter, Look, Model, Network, hidden_folds
 from ict.verdict import Verdict, verdict
 
 AUTO = "auto"  # the name of this choice among the methods
@@ -44,6 +44,8 @@ def choose(
         why = "a class has fewer than two labels" if fewest < 2 else "nothing is unlabeled"
         remark = f"No folds were compared, since {why}: {method} was taken."
         return Choice(method, fitter.fit(method, inputs, labels, n_classes, seed, look), None, {}, remark)
+    if len(labels) > GRAPH_LIMIT:
+        candidates = tuple(name for name in candidates if name != GRAPH)
     errors: dict[str, list[float]] = {name: [] for name in candidates}
     sizes = []
     quick = fitter.shorter(_SHORTER, len(labels))

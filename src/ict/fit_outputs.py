@@ -1,23 +1,25 @@
 """What `ict fit` leaves in its folder: the model, predictions, what to label next, and a report on it all."""
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from ict.auto import Choice
 from ict.calibrated import Calibration
 from ict.data.own import OwnData
+from ict.data.own_parts import Arranged
 from ict.files import write_atomic
 from ict.fitted import Network
-from ict.held_out import TEST_ENOUGH, Parts, score
+from ict.graph import GraphPropagation
+from ict.held_out import TEST_ENOUGH, score
 from ict.labels import UNLABELED
 from ict.model_folder import SavedModel, save_model
+from ict.predictions import prediction_lines, write_lines
 from ict.provenance import provenance
 from ict.report import Findings, report
 from ict.suggest import Suggestion, reason, suggest
@@ -39,28 +41,36 @@ class Fit:
     calibration: Calibration
     data: OwnData
     labels: Rows  # of all the data, -1 where unknown
-    parts: Parts
+    rows: Arranged
     seed: int
     origin: dict[str, str]
 
 
 def write_outputs(out: Path, model: SavedModel, fit: Fit) -> str:
     """Write the folder; a summary in words."""
-    data, parts = fit.data, fit.parts
-    test_labels, trained = fit.labels[parts.test], fit.labels[parts.train]
-    test_probs = predicted(replace(model, temperature=1.0), data.x, parts.test)
+    data, rows = fit.data, fit.rows
+    test_labels, trained = fit.labels[rows.test], fit.labels[rows.train]
+    test_probs = predicted(replace(model, temperature=1.0), data.x, rows.test)
     accuracy = f"no accuracy was measured: {_NO_TEST}"
-    if len(parts.test):
+    if len(rows.test):
         accuracy = str(score(test_probs, test_labels))
     n_labeled, n_unlabeled = int((trained >= 0).sum()), int((trained < 0).sum())
     about = {"method": fit.method, "labeled": n_labeled, "unlabeled": n_unlabeled, "test": accuracy}
+    if len(rows.valid):
+        about["validation"] = str(score(predicted(model, data.x, rows.valid), fit.labels[rows.valid]))
     remark = fit.choice.remark if fit.choice else ""
     about |= {"verdict": remark} if remark else {}
     unlabeled = np.flatnonzero(fit.labels == UNLABELED)
     names = [data.names[i] for i in unlabeled]
     probs = predicted(model, data.x, unlabeled)
-    network = model.network
-    suggestions = suggest(probs, lambda rows: network.features(model.inputs(data.x[unlabeled[rows]])), fit.seed)
+    network = model.network if isinstance(model.network, Network) else None
+    remarks = (*data.remarks, *rows.remarks)
+
+    def features(some: Rows) -> Array:
+        ready = model.inputs(data.x[unlabeled[some]])
+        return network.features(ready) if network else ready.reshape(len(ready), -1)
+
+    suggestions = suggest(probs, features, fit.seed)
     page = report(
         Findings(
             method=fit.method,
@@ -73,24 +83,25 @@ def write_outputs(out: Path, model: SavedModel, fit: Fit) -> str:
             test_labels=test_labels,
             no_test=_NO_TEST,
             calibration=fit.calibration,
-            history=network.history,
-            seeding=network.seeding,
+            history=network.history if network else (),
+            seeding=network.seeding if network else 0,
             no_validation=_NO_VALIDATION,
             names=names,
             probs=probs,
             image=(lambda row: data.x[unlabeled[row]]) if data.x.ndim > 2 else None,
             suggestions=suggestions,
-            remarks=data.remarks,
+            remarks=remarks,
             origin=fit.origin,
         )
     )
     save_model(out, model, about)
-    write_probabilities(out / "predictions.csv", model.classes, names, probs)
+    write_lines(out / "predictions.csv", prediction_lines(model.classes, [(names, probs)]))
     write_next(out / "next.csv", model.classes, names, suggestions)
     write_atomic(out / "report.html", page.encode())
-    said = [*data.remarks, f"{fit.method}, {n_labeled} labeled and {n_unlabeled} unlabeled examples", remark]
+    said = [*remarks, f"{fit.method}, {n_labeled} labeled and {n_unlabeled} unlabeled examples", remark]
     files = ", ".join(f"{out / name}" for name in ("model.safetensors", "predictions.csv", "next.csv", "report.html"))
-    return "\n".join([*filter(None, said), accuracy, fit.calibration.said, files])
+    validation = f"validation: {about['validation']}" if len(rows.valid) else ""
+    return "\n".join(filter(None, [*said, accuracy, validation, fit.calibration.said, files]))
 
 
 def predicted(model: SavedModel, x: Array, rows: Rows) -> Array:
@@ -106,27 +117,19 @@ def spread(inputs: Array) -> Array | None:
     return inputs[np.linspace(0, len(inputs) - 1, min(len(inputs), _FOLLOWED)).astype(np.int64)]
 
 
-def origin(fitted: Network, *, command: str, seed: int, seconds: float) -> dict[str, str]:
+def origin(fitted: Network | GraphPropagation, *, command: str, seed: int, seconds: float) -> dict[str, str]:
     """Where a model comes from, in words."""
-    made = provenance(next(fitted.module.parameters()).device)
-    return {
+    network = fitted if isinstance(fitted, Network) else None
+    made = provenance(next(network.module.parameters()).device if network else torch.device("cpu"))
+    words = {
         "command": command or "from Python",
         "seed": str(seed),
         "versions": ", ".join(f"{name} {version}" for name, version in made["versions"].items()),
         "computed on": f"{made['device']} ({made['machine']})",
-        "updates": f"{fitted.n_updates:,}" + (" (interrupted)" if fitted.interrupted else ""),
-        "took": f"{seconds:.0f} s",
-        "finished": made["finished"],
     }
-
-
-def write_probabilities(path: Path, classes: tuple[str, ...], names: Sequence[str], probs: Array) -> None:
-    """A line for each example: its name, the most probable class and the probabilities of all."""
-    lines = [["example", "label", "probability", *(f"p({name})" for name in classes)]]
-    for name, row in zip(names, probs, strict=True):
-        best = int(row.argmax())
-        lines.append([name, classes[best], f"{row[best]:.6f}", *(f"{p:.6f}" for p in row)])
-    _write_csv(path, lines)
+    if network:
+        words["updates"] = f"{network.n_updates:,}" + (" (interrupted)" if network.interrupted else "")
+    return words | {"took": f"{seconds:.0f} s", "finished": made["finished"]}
 
 
 def write_next(path: Path, classes: tuple[str, ...], names: Sequence[str], suggestions: Sequence[Suggestion]) -> None:
@@ -135,10 +138,4 @@ def write_next(path: Path, classes: tuple[str, ...], names: Sequence[str], sugge
     for rank, found in enumerate(suggestions, 1):
         guess = [classes[found.guess], f"{found.probability:.6f}", f"{found.cluster}"]
         lines.append([f"{rank}", names[found.row], *guess, reason(found, classes)])
-    _write_csv(path, lines)
-
-
-def _write_csv(path: Path, lines: Sequence[Sequence[str]]) -> None:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(lines)
-    write_atomic(path, text.getvalue().encode(errors="surrogateescape"))  # a file's name need not be UTF-8
+    write_lines(path, lines)

@@ -27,7 +27,7 @@ from ict.settings import Optimizer
 Array = NDArray[Any]
 GRAPH = "graph"  # a method that trains no network
 _CHUNK = 1024  # examples predicted at a time
-_GRAPH_LIMIT = 100_000  # rows: beyond that the exact search for neighbors takes minutes
+GRAPH_LIMIT = 100_000  # rows: beyond that the exact search for neighbors takes minutes
 _FEW_LABELS = 10  # a class, up to which images are seeded
 _TRUSTED = 0.6  # share of held-out labels that a graph must guess to be believed
 
@@ -160,7 +160,7 @@ def graph_guesses(inputs: Array, labels: NDArray[np.int64], seed: int) -> NDArra
     Vectors are always helped. Images, whose shifts teach a network more, only while labels are few.
     """
     counts = np.bincount(labels[labels >= 0])
-    if len(labels) > _GRAPH_LIMIT or (labels >= 0).all() or len(counts) < 2:
+    if len(labels) > GRAPH_LIMIT or (labels >= 0).all() or len(counts) < 2:
         return None
     if inputs.ndim > 2 and counts.max() > _FEW_LABELS:
         return None

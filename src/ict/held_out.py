@@ -18,17 +18,8 @@ _VALID = 0.1
 _VALID_LEAST = 50  # examples: fewer say less of a temperature than folds of all labels, and are worth more in training
 
 
-@dataclass(frozen=True)
-class Parts:
-    """Rows of the examples, each array in ascending order; `train` has all the unlabeled ones."""
-
-    train: Rows
-    valid: Rows
-    test: Rows
-
-
-def hold_out(labels: Rows, seed: int) -> Parts:
-    """Test and validation rows where every class has labels enough for them; classes keep their shares."""
+def hold_out(labels: Rows, seed: int) -> tuple[Rows, Rows]:
+    """Rows to validate and to test on, where every class has labels enough for them; classes keep their shares."""
     labeled = np.flatnonzero(labels >= 0)
     fewest = np.bincount(labels[labeled]).min()
     test = valid = labeled[:0]
@@ -37,8 +28,7 @@ def hold_out(labels: Rows, seed: int) -> Parts:
         n_valid = round(_VALID * len(labeled))
         if fewest >= _VALID_ENOUGH and n_valid >= _VALID_LEAST:
             _, valid = _split(rest, labels, n_valid, seed)
-    train = np.setdiff1d(np.arange(len(labels)), np.concatenate([valid, test]))
-    return Parts(train, valid, test)
+    return valid, test
 
 
 def _split(rows: Rows, labels: Rows, size: float, seed: int) -> tuple[Rows, Rows]:
