@@ -4,6 +4,7 @@ import base64
 import fcntl
 import json
 import os
+import select
 import shutil
 import subprocess
 import tempfile
@@ -18,6 +19,7 @@ _OPTIONS = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
     "--remote-debugging-pipe",
 )  # fmt: skip
+_PATIENCE = 60  # seconds
 _COMPLAINTS = (
     "Runtime.consoleAPICalled",
     "Runtime.exceptionThrown",
@@ -59,8 +61,9 @@ class Page:
         self.send("Emulation.setEmulatedMedia", features=[scheme])
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.send("Page.navigate", url=path.resolve().as_uri())
-        while self._receive().get("method") != "Page.loadEventFired":
-            pass
+        self.evaluate(
+            "new Promise(done => document.readyState === 'complete' ? done() : addEventListener('load', () => done()))"
+        )
 
     def evaluate(self, expression: str) -> Any:
         answer = self.send("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
@@ -74,6 +77,7 @@ class Page:
 
     def _receive(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
+            assert select.select([self._from], [], [], _PATIENCE)[0], "the browser does not answer"
             part = os.read(self._from, 1 << 20)
             assert part, "the browser ended"
             self._buffer += part
@@ -116,4 +120,4 @@ def browser() -> Iterator[Page]:
             os.close(to_browser)
             os.close(from_browser)
             process.terminate()
-            process.wait(20)
+            process.wait(_PATIENCE)
