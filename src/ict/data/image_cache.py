@@ -117,12 +117,12 @@ def _write(entry: Path, shape: tuple[int, ...], images: Iterator[Pixels | str]) 
             file.flush()
             os.fsync(file.fileno())
         write_json(temporary / "about.json", {"n": n, "bad": bad, "blake2b": digest.hexdigest()})
-        shutil.rmtree(entry, ignore_errors=True)  # a damaged one; who has it mapped keeps it
         try:
             temporary.rename(entry)
         except OSError:
             if _read(entry, shape) is None:  # else another process was faster
-                raise
+                shutil.rmtree(entry, ignore_errors=True)  # a damaged one; who has it mapped keeps it
+                temporary.rename(entry)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
