@@ -65,7 +65,8 @@ def test_the_pinned_versions_satisfy_what_the_package_asks_for() -> None:
         for line in (ROOT / "constraints.txt").read_text().splitlines()
         if line and line[0] != "#"
     )
-    for requirement in (*project["dependencies"], *project["optional-dependencies"]["dev"]):
+    extras = [requirement for extra in project["optional-dependencies"].values() for requirement in extra]
+    for requirement in (*project["dependencies"], *extras):
         name, _, least = requirement.replace("-", "_").partition(">=")
         have = [int(n) for n in pinned[name].split("+")[0].split(".") if n.isdigit()]
         assert have >= [int(n) for n in least.split(".")], requirement

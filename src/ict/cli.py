@@ -1,6 +1,7 @@
 """The `ict` command. Thin: each verb checks its words, calls one function and prints what came back."""
 
 import json
+import shlex
 import sys
 import warnings
 from collections.abc import Iterator
@@ -110,6 +111,10 @@ def fit(
     method: Annotated[str, typer.Option(help="auto, or a method such as ict or mean-teacher.")] = "auto",
     labels: Annotated[Path | None, typer.Option(help="A CSV of paths and labels, or labels of a .npy.")] = None,
     label_column: Annotated[str | None, typer.Option(help="The column of a table that holds the labels.")] = None,
+    valid: Annotated[Path | None, typer.Option(help="Labeled examples of the same kind to validate on.")] = None,
+    test: Annotated[
+        Path | None, typer.Option(help="Labeled examples of the same kind to test on. [default: held out of PATH]")
+    ] = None,
     size: Annotated[
         int | None, typer.Option(min=4, help="Side of the square images. [default: by their sizes]")
     ] = None,
@@ -119,26 +124,54 @@ def fit(
     settings: Settings = None,
     device: DeviceName = "auto",
 ) -> None:
-    """Train on your own labeled and unlabeled examples; write a model and predictions for the unlabeled ones."""
-    from ict.data.own import read_own
+    """Train on your own labeled and unlabeled examples; write a model, predictions, a report and what to label next."""
+    from ict.console import count_bar
+    from ict.data.own_parts import read_parts
     from ict.fitted import Fitter
     from ict.own_fit import fit_files
 
-    data = read_own(path, labels=labels, label_column=label_column, size=size, skip_bad=skip_bad)
-    typer.echo(fit_files(data, out, method, Fitter(None, steps, tuple(settings or ()), device, verbose=1), seed))
+    with count_bar("reading") as progress:
+        given = read_parts(
+            path,
+            valid=valid,
+            test=test,
+            labels=labels,
+            label_column=label_column,
+            size=size,
+            skip_bad=skip_bad,
+            progress=progress,
+        )
+    fitter = Fitter(None, steps, tuple(settings or ()), device, verbose=1)
+    typer.echo(fit_files(given, out, method, fitter, seed, command=shlex.join(["ict", *sys.argv[1:]])))
 
 
 @app.command()
 def predict(
     model: Annotated[Path, typer.Argument(help="A folder that 'ict fit' wrote.")],
     path: Annotated[Path, typer.Argument(help="Examples of the same kind.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file of predictions.")] = Path("predictions.csv"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file of predictions; - for standard output.")] = Path(
+        "predictions.csv"
+    ),
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out what cannot be read, and say so.")] = False,
 ) -> None:
-    """Predict with a fitted model."""
-    from ict.own_fit import predict_files
+    """Predict with a fitted model, however many the examples."""
+    from ict.console import count_bar
+    from ict.predictions import STDOUT, predict_files
 
-    typer.echo(predict_files(model, path, out, skip_bad=skip_bad))
+    with count_bar("predicting") as progress:
+        said = predict_files(model, path, out, skip_bad=skip_bad, progress=progress)
+    typer.echo(said, err=out == STDOUT)
+
+
+@app.command()
+def export(
+    model: Annotated[Path, typer.Argument(help="A folder that 'ict fit' wrote.")],
+    onnx: Annotated[Path, typer.Option(metavar="FILE", help="The ONNX file.")],
+) -> None:
+    """Write a fitted model as one ONNX file that takes examples as they were read, and check it."""
+    from ict.export import export_onnx
+
+    typer.echo(export_onnx(model, onnx))
 
 
 @app.command()

@@ -13,13 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 @contextmanager
 def progress_bar(total: int, title: str = "", shown: bool = True) -> Iterator[Callable[[dict[str, Any]], None]]:
     """A function that takes a record of metrics and moves the bar to its step; silent when stderr is no terminal."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), disable=not (shown and sys.stderr.isatty())) as progress:
+    with _bar(shown) as progress:
         task = progress.add_task(title, total=total)
 
         def advance(record: dict[str, Any]) -> None:
@@ -29,6 +23,19 @@ def progress_bar(total: int, title: str = "", shown: bool = True) -> Iterator[Ca
                 progress.update(task, description=f"{title} validation error {errors[-1]:.2%}")
 
         yield advance
+
+
+@contextmanager
+def count_bar(title: str) -> Iterator[Callable[[int, int | None], None]]:
+    """A function that takes how many are done, and of how many where that is known; silent without a terminal."""
+    with _bar() as progress:
+        task = progress.add_task(title, total=None, visible=False)
+        yield lambda done, total: progress.update(task, completed=done, total=total, visible=True)
+
+
+def _bar(shown: bool = True) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True), disable=not (shown and sys.stderr.isatty()))
 
 
 def run_summary(result: dict[str, Any], folder: Path) -> str:
