@@ -24,11 +24,15 @@ def progress_bar(total: int, title: str = "", shown: bool = True) -> Iterator[Ca
 
         def advance(record: dict[str, Any]) -> None:
             progress.update(task, completed=record["step"])
-            errors = [v for k, v in record.items() if k.startswith("valid_error_")]
-            if errors:
-                progress.update(task, description=f"{title} validation error {errors[-1]:.2%}")
+            if (error := validation_error(record)) is not None:
+                progress.update(task, description=f"{title} validation error {error:.2%}")
 
         yield advance
+
+
+def validation_error(record: dict[str, Any]) -> float | None:
+    """That of the evaluated network, which is the last of those that are validated; none in a record of training."""
+    return next((value for key, value in reversed(record.items()) if key.startswith("valid_error_")), None)
 
 
 def run_summary(result: dict[str, Any], folder: Path) -> str:
