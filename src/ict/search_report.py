@@ -11,6 +11,8 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
 
 from ict.console import percent
 
@@ -30,7 +32,7 @@ code { overflow-wrap: anywhere; }
 
 def page(summary: dict[str, Any]) -> str:
     """HTML; every name in it is escaped."""
-    rows, keys, winner = summary["trials"], list(summary["space"]), summary["winner"]
+    rows, keys = summary["trials"], list(summary["space"])
     judged = [row for row in rows if row["valid_error"] is not None]
     body = [f"<h1>Search: {escape(summary['recipe'])}</h1>", _lead(summary)]
     if judged:
@@ -44,7 +46,7 @@ def page(summary: dict[str, Any]) -> str:
             '<p class="note">The share of the variance of the validation error that each parameter explains among '
             "the complete trials, by functional analysis of variance over a forest of trees.</p>",
         ]
-    body += ["<h2>Trials</h2>", _table(rows, keys, None if winner is None else winner["number"])]
+    body += ["<h2>Trials</h2>", _table(rows, keys, _winner(summary))]
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -74,6 +76,10 @@ def _lead(summary: dict[str, Any]) -> str:
         "too small by luck: only the test error of a fresh run says how good the winner is. "
         f"{escape(summary['machine'])}, {escape(summary['finished'][:10])}.</p>"
     )
+
+
+def _winner(summary: dict[str, Any]) -> int | None:
+    return None if summary["winner"] is None else int(summary["winner"]["number"])
 
 
 def _outcomes(rows: Sequence[Row]) -> list[str]:
@@ -108,13 +114,15 @@ def _landscape(summary: dict[str, Any], rows: list[Row], keys: Sequence[str]) ->
     """Title and picture of the validation error over the parameters."""
     space = summary["space"]
     if len(keys) == 2 and all("choices" in space[key] for key in keys):
-        return "Validation error over the grid", _image(_heat_map(rows, keys, space), "heat map of validation error")
+        return "Validation error over the grid", _image(
+            _heat_map(rows, keys, space, _winner(summary)), "heat map of validation error"
+        )
     if len(keys) == 1:
         return f"Validation error over {escape(keys[0])}", _image(_line(rows, keys[0], space), "error by parameter")
     return "Validation error by parameters", _image(_parallel(rows, keys, space), "parallel coordinates")
 
 
-def _heat_map(rows: list[Row], keys: Sequence[str], space: dict[str, Any]) -> Figure:
+def _heat_map(rows: list[Row], keys: Sequence[str], space: dict[str, Any], winner: int | None) -> Figure:
     """The first parameter downwards; the best of several trials in a cell; a trial that ended early in brackets."""
     down, across = (space[key]["choices"] for key in keys)
     figure = Figure(figsize=(max(4.0, 1.2 + 0.9 * len(across)), max(2.5, 1.2 + 0.55 * len(down))), layout="constrained")
@@ -133,6 +141,8 @@ def _heat_map(rows: list[Row], keys: Sequence[str], space: dict[str, Any]) -> Fi
         label = f"{value:.2f}" if row["outcome"] == "complete" else f"({value:.2f})"
         color = "white" if scale(value) > 0.5 else "black"
         axes.text(j, i, label, ha="center", va="center", color=color, fontsize=9)
+        if row["number"] == winner:
+            axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, edgecolor="tab:red", linewidth=2.5))
     axes.set_xticks(range(len(across)), [short(value) for value in across], parse_math=False)
     axes.set_yticks(range(len(down)), [short(value) for value in down], parse_math=False)
     axes.set_xlabel(keys[1], parse_math=False)
@@ -206,7 +216,10 @@ def _history(rows: list[Row]) -> Figure:
     _scatter(axes, [row["number"] for row in rows], rows)
     complete = [row for row in rows if row["outcome"] == "complete"]
     best = [100 * min(row["valid_error"] for row in complete[: i + 1]) for i in range(len(complete))]
-    axes.step([row["number"] for row in complete], best, where="post", color="tab:green", label="best so far")
+    if complete:  # on to the last trial, which may not have been the best
+        places = [*(row["number"] for row in complete), rows[-1]["number"]]
+        axes.step(places, [*best, best[-1]], where="post", color="tab:green", label="best so far")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("trial")
     axes.set_ylabel("validation error (%)")
     axes.legend(fontsize=8)

@@ -5,6 +5,7 @@ import hashlib
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus
@@ -13,7 +14,7 @@ from ict.errors import UserError
 
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage
-    from sqlalchemy import URL
+    from sqlalchemy import URL, Engine
 
 _CONNECT_SECONDS = 10
 _LOCK_SECONDS = 120
@@ -55,7 +56,10 @@ class Storage:
         connect = {"timeout": _LOCK_SECONDS} if self.is_sqlite else {"connect_timeout": _CONNECT_SECONDS}
         engine = {"connect_args": connect, "pool_pre_ping": True}
         with self.lock("tables"), warnings.catch_warnings(action="ignore"):
-            return RDBStorage(self.url.render_as_string(hide_password=False), engine_kwargs=engine)
+            try:
+                return RDBStorage(self.url.render_as_string(hide_password=False), engine_kwargs=engine)
+            except RuntimeError:
+                raise StorageError(f"storage {self} was made by another version of Optuna: use a new one.") from None
 
     def lock(self, name: str) -> AbstractContextManager[None]:
         """Held by one process at a time, and by none that has ended, however it ended."""
@@ -89,14 +93,20 @@ class Storage:
 
     @contextmanager
     def _advisory_lock(self, name: str) -> Iterator[None]:
-        from sqlalchemy import NullPool, create_engine, text
+        from sqlalchemy import text
 
         key = int.from_bytes(hashlib.sha256(f"ict {name}".encode()).digest()[:8], signed=True)
-        connect = {"connect_timeout": _CONNECT_SECONDS}
-        with create_engine(self.url, poolclass=NullPool, connect_args=connect).begin() as connection:
+        with self._engine.begin() as connection:
             connection.execute(text(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'"))
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
             yield
+
+    @cached_property
+    def _engine(self) -> "Engine":
+        """For locks alone: each is a transaction of its own, around those of Optuna."""
+        from sqlalchemy import create_engine
+
+        return create_engine(self.url, pool_pre_ping=True, connect_args={"connect_timeout": _CONNECT_SECONDS})
 
     def _scrubbed(self, message: str) -> str:
         """Its first line without the password, in whatever form a driver might repeat it."""

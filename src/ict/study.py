@@ -36,7 +36,8 @@ _OUTCOMES: dict[TrialState, Outcome] = {
     TrialState.FAIL: "failed",
 }
 _STATES = {outcome: state for state, outcome in _OUTCOMES.items()}
-_BEATS = 6  # in a period of grace
+_BEATS = 6  # in a period of grace, or more
+_BEAT_SECONDS = 5.0  # for those who watch
 
 
 class Lost(Exception):
@@ -195,9 +196,9 @@ class Study:
 class Pulse:
     """Beats for a claim in a thread of its own while a trial runs; `check` raises Lost once that is known."""
 
-    def __init__(self, study: Study, claim: Claim) -> None:
-        self.study, self.claim = study, claim
-        self.progress: dict[str, Any] = {}
+    def __init__(self, study: Study, claim: Claim, progress: Mapping[str, Any]) -> None:
+        """`progress`, which the caller keeps up to date, goes out with every beat."""
+        self.study, self.claim, self.progress = study, claim, progress
         self._lost, self._over = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True)
 
@@ -222,7 +223,7 @@ class Pulse:
                 return
             except StorageError:
                 pass  # the next beat may get through; training needs no database
-            self._over.wait(self.study.grace / _BEATS)
+            self._over.wait(min(self.study.grace / _BEATS, _BEAT_SECONDS))
 
 
 def _seen(trial: FrozenTrial) -> Seen:

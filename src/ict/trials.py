@@ -101,7 +101,8 @@ def text(plan: TrialsPlan, ended: Sequence[Seen]) -> str:
     for name in dict.fromkeys(cell.recipe.name for cell in plan.cells):
         results = [t.notes["result"] for t in ended if t.notes["recipe"] == name and t.outcome == "complete"]
         errors = [result["test_error"] for result in results]
-        lines.append(f"{name}: test error {percent(errors)} % ({len(errors)} seed{'s' * (len(errors) != 1)})")
+        if errors:
+            lines.append(f"{name}: test error {percent(errors)} % ({len(errors)} seed{'s' * (len(errors) > 1)})")
     lines += [f"{title(trial)} failed: {trial.notes['error']}" for trial in ended if "error" in trial.notes]
     return "\n".join([*lines, f"{plan.results}"])
 

@@ -42,6 +42,7 @@ class Place:
     data_dir: Path | None = None
     grace: float = GRACE  # seconds of silence after which a worker counts as dead
     timeout: float | None = None  # seconds after which no further trial is begun
+    checkpoint_seconds: float = 10.0
 
 
 @dataclass(frozen=True)
@@ -167,18 +168,19 @@ def work(plan: Plan, gpu: str | None = None, pipe: Pipe | None = None) -> None:
 def _run(plan: Plan, study: Study, claim: Claim, pipe: Pipe | None) -> None:
     """Train a claimed trial to whatever end it takes."""
     place = plan.place
+    progress: dict[str, Any] = {}
     try:
         cell = plan.cell(claim.seen)
         pruner = plan.pruner(cell)
-        with Pulse(study, claim) as pulse:
-            pulse.progress |= {"step": 0, "steps": cell.recipe.train.steps}
+        progress |= {"step": 0, "steps": cell.recipe.train.steps}
+        with Pulse(study, claim, progress) as pulse:
 
             def log(record: Record) -> None:
                 _end_with_parent(pipe)
                 pulse.check()
-                pulse.progress |= {"step": record["step"], "seconds": record["seconds"]}
+                progress.update(step=record["step"], seconds=record["seconds"])
                 if (error := validation_error(record)) is not None:
-                    pulse.progress["valid_error"] = error
+                    progress["valid_error"] = error
                     _judge(study, claim, record["step"], cell, error, pruner)
 
             run = train(
@@ -189,6 +191,7 @@ def _run(plan: Plan, study: Study, claim: Claim, pipe: Pipe | None) -> None:
                 mode=place.mode,
                 resume=True,
                 data_dir=place.data_dir,
+                checkpoint_seconds=place.checkpoint_seconds,
                 test=plan.test,
                 log=log,
             )
@@ -197,15 +200,17 @@ def _run(plan: Plan, study: Study, claim: Claim, pipe: Pipe | None) -> None:
     except Lost:
         return
     except optuna.TrialPruned:
-        _hand_in(study, claim, "pruned", None)
+        _hand_in(study, claim, "pruned", None, progress=progress)
     except Diverged as problem:
-        _hand_in(study, claim, "pruned" if plan.keeps_diverged else "failed", None, error=str(problem))
+        _hand_in(
+            study, claim, "pruned" if plan.keeps_diverged else "failed", None, progress=progress, error=str(problem)
+        )
     except StorageError:
         raise
     except UserError as problem:
-        _hand_in(study, claim, "failed", None, error=str(problem))
+        _hand_in(study, claim, "failed", None, progress=progress, error=str(problem))
     except Exception as problem:
-        _hand_in(study, claim, "failed", None, error=f"{type(problem).__name__}: {problem}")
+        _hand_in(study, claim, "failed", None, progress=progress, error=f"{type(problem).__name__}: {problem}")
         raise
     except BaseException:
         with _deaf():
