@@ -1,4 +1,4 @@
-"""A PostgreSQL server of a test's own, on a Unix socket; where the tests run as root, which it refuses, as another user."""
+"""A PostgreSQL server of the tests' own, on a Unix socket; it refuses to run as root, so it has another user then."""
 
 import os
 import pwd

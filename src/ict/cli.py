@@ -366,7 +366,7 @@ def search(
         out=out,
     )
     with _interruptible("the same command"):
-        summary = searching.report(plan, searching.existing(plan)) if report else searching.search(plan)
+        summary = searching.report(plan) if report else searching.search(plan)
     typer.echo(json.dumps(summary, indent=2) if as_json else searching.text(summary, plan.out))
     if summary["winner"] is None:
         _fail("no trial is complete.", 1)

@@ -25,7 +25,7 @@ from ict.search_report import page, short
 from ict.search_space import Choices, Range, Space, apply, read_space
 from ict.seen import Seen
 from ict.storage import Storage
-from ict.study import Slot, Study
+from ict.study import Slot
 from ict.workers import Cell, Place, Plan, run_plan
 
 Sampler = Literal["grid", "tpe", "random"]
@@ -103,6 +103,7 @@ def plan_search(
     storage it is a file in the search's folder.
     """
     place = place or Place("")
+    pick_device(place.device)
     space = read_space(recipe, params)
     chosen: Sampler = sampler or ("grid" if space.is_grid else "tpe")
     if chosen == "grid":
@@ -124,23 +125,19 @@ def plan_search(
 
 def search(plan: SearchPlan) -> dict[str, Any]:
     """Run what is left of the search, then write its report."""
-    study = plan.study()
-    study.fill(plan.slots)
-    with watch_study(study.look, _title):
-        run_plan(plan)
-    return report(plan, study)
+    with plan.study() as study:
+        study.fill(plan.slots)
+        with watch_study(study.look, _title):
+            run_plan(plan)
+    return report(plan)
 
 
-def existing(plan: SearchPlan) -> Study:
-    """The study of a search that has been started."""
-    if Storage(plan.place.storage).missing or not plan.connect().exists():
-        raise UserError(f"there is no study {plan.name} yet: run the same command without --report first.")
-    return plan.study()
-
-
-def report(plan: SearchPlan, study: Study) -> dict[str, Any]:
+def report(plan: SearchPlan) -> dict[str, Any]:
     """Write search.json, report.html and, where a trial is complete, winner.json into the search's folder."""
-    seen = study.look()
+    if Storage(plan.place.storage).missing or not _is_known(plan):
+        raise UserError(f"there is no study {plan.name} yet: run the same command without --report first.")
+    with plan.study() as study:
+        seen, importances = study.look(), study.importances()
     winner = best(seen)
     summary = {
         "study": plan.name,
@@ -148,7 +145,7 @@ def report(plan: SearchPlan, study: Study) -> dict[str, Any]:
         **{key: plan.description[key] for key in ("sampler", "seed", "prune", "mode", "space")},
         "chosen_on": "validation error of the final network; the test set was not read",
         "winner": None if winner is None else {"number": winner.number, "params": winner.params, "value": winner.value},
-        "importances": study.importances(),
+        "importances": importances,
         "trials": [_row(trial) for trial in seen],
         **provenance(pick_device(plan.place.device)),
         "settings": plan.recipe.to_dict(),
@@ -181,6 +178,11 @@ def best(trials: Iterable[Seen]) -> Seen | None:
     """The complete trial with the smallest validation error, the first of equals."""
     complete = [trial for trial in trials if trial.outcome == "complete" and trial.value is not None]
     return min(complete, key=lambda trial: (trial.value, trial.number), default=None)
+
+
+def _is_known(plan: SearchPlan) -> bool:
+    with plan.connect() as study:
+        return study.exists()
 
 
 def _row(trial: Seen) -> dict[str, Any]:

@@ -42,9 +42,9 @@ def page(summary: dict[str, Any]) -> str:
     if summary["importances"]:
         body += [
             "<h2>What mattered</h2>",
-            _image(_importances(summary["importances"]), "share of the variance by parameter"),
-            '<p class="note">The share of the variance of the validation error that each parameter explains among '
-            "the complete trials, by functional analysis of variance over a forest of trees.</p>",
+            _image(_importances(summary["importances"]), "share of each parameter"),
+            '<p class="note">The share of each parameter in what a forest of decision trees explains of the validation '
+            "error of the complete trials (mean decrease of impurity). With few trials it is a hint.</p>",
         ]
     body += ["<h2>Trials</h2>", _table(rows, keys, _winner(summary))]
     return (
@@ -232,7 +232,7 @@ def _importances(shares: dict[str, float]) -> Figure:
     names = sorted(shares, key=lambda name: shares[name])
     axes.barh(range(len(names)), [100 * shares[name] for name in names], color="tab:blue", height=0.6)
     axes.set_yticks(range(len(names)), names, parse_math=False)
-    axes.set_xlabel("share of the variance (%)")
+    axes.set_xlabel("share (%)")
     return figure
 
 

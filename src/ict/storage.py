@@ -65,6 +65,11 @@ class Storage:
         """Held by one process at a time, and by none that has ended, however it ended."""
         return self._file_lock() if self.is_sqlite else self._advisory_lock(name)
 
+    def close(self) -> None:
+        """Give back what locks have used; connections of `connect` are the caller's."""
+        if "_engine" in vars(self):
+            self._engine.dispose()
+
     @contextmanager
     def told(self) -> Iterator[None]:
         """Trouble with the database becomes one sentence."""

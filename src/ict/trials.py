@@ -15,7 +15,7 @@ from ict.parallel import Result
 from ict.ranking import percent
 from ict.recipe import change
 from ict.recipes import find
-from ict.run import default_folder
+from ict.run import default_folder, pick_device
 from ict.seen import Seen
 from ict.study import Slot
 from ict.workers import Cell, Place, Plan, run_plan
@@ -68,6 +68,7 @@ def plan_trials(
 ) -> TrialsPlan:
     """Every recipe with every seed, checked as far as that needs no data. The same arguments name the same study."""
     place = place or Place("")
+    pick_device(place.device)
     home = out or Path("runs/trials-fast" if place.mode == "fast" else "runs/trials")
     changes = list(settings)
     resolved = [change(find(name), changes) for name in dict.fromkeys(recipes)]
@@ -82,11 +83,11 @@ def plan_trials(
 
 def run_trials(plan: TrialsPlan) -> list[Seen]:
     """Run what is not complete, also what failed before; the last trial of each cell. Writes every cell's result."""
-    study = plan.study()
-    study.add_missing(plan.slots)
-    with watch_study(study.look, title):
-        run_plan(plan)
-    trials = study.look()
+    with plan.study() as study:
+        study.add_missing(plan.slots)
+        with watch_study(study.look, title):
+            run_plan(plan)
+        trials = study.look()
     ended = [[trial for trial in trials if _stands_for(trial.notes, cell)][-1] for cell in plan.cells]
     for cell, trial in zip(plan.cells, ended, strict=True):
         path = plan.result_file(cell)

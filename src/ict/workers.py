@@ -111,7 +111,8 @@ def run_plan(plan: Plan) -> None:
     """Work on an open study here until it is done or the time is up."""
     gpus = _gpus(plan.place.device)
     workers = plan.place.workers or len(gpus) or os.cpu_count() or 1
-    workers = min(workers, sum(not trial.finished for trial in plan.study().look()))
+    with plan.study() as study:
+        workers = min(workers, sum(not trial.finished for trial in study.look()))
     if workers == 0:
         return
     if workers == 1:
@@ -152,17 +153,17 @@ def serve(pipe: Pipe, order: tuple[Plan, str | None]) -> tuple[str, Any]:
 
 def work(plan: Plan, gpu: str | None = None, pipe: Pipe | None = None) -> None:
     """Run trials one after the other. It stays while others run theirs, to take up those of a worker that dies."""
-    began, study = time.monotonic(), plan.study()
-    timeout = plan.place.timeout
-    while timeout is None or time.monotonic() - began < timeout:
-        claim = study.claim(plan.distributions, plan.sampler, {"gpu": gpu})
-        if claim is not None:
-            _run(plan, study, claim, pipe)
-        elif all(trial.finished for trial in study.look()):
-            return
-        else:
-            _end_with_parent(pipe)
-            time.sleep(min(1.0, plan.place.grace / 10))
+    began, timeout = time.monotonic(), plan.place.timeout
+    with plan.study() as study:
+        while timeout is None or time.monotonic() - began < timeout:
+            claim = study.claim(plan.distributions, plan.sampler, {"gpu": gpu})
+            if claim is not None:
+                _run(plan, study, claim, pipe)
+            elif all(trial.finished for trial in study.look()):
+                return
+            else:
+                _end_with_parent(pipe)
+                time.sleep(min(1.0, plan.place.grace / 10))
 
 
 def _run(plan: Plan, study: Study, claim: Claim, pipe: Pipe | None) -> None:
