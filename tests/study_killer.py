@@ -28,7 +28,7 @@ SPACE = Space((Choices("train.weight", (1.0, 5.0, 10.0)), Choices("algorithm.alp
 
 
 def killed_plan(address: str, folder: Path) -> SearchPlan:
-    place = Place(address, 1, "cpu", grace=1.0, checkpoint_seconds=0.0)
+    place = Place(address, 1, "cpu", grace=0.5, checkpoint_seconds=0.0)
     recipe = change(tiny(), ["train.steps=60", "eval.every=10", "eval.log_every=10"])
     return SearchPlan(place, f"killed {folder.name}", recipe, SPACE, "grid", 6, 0, False, folder)
 
@@ -68,7 +68,7 @@ def main(folder: Path, address: str) -> None:
     moments, kills, finishes = random.Random(0), 0, folder / "finishes"
     finishes.touch()
     workers = [child(plan, finishes) for _ in range(2)]
-    while kills < 6:
+    while kills < 4:
         while kills % 2 and not half_done(folder) and not all_done(folder):  # every other one dies wherever it is
             time.sleep(0.01)
         time.sleep(0.3 * moments.random())

@@ -184,7 +184,8 @@ def test_bad_trials_end_where_the_median_rule_says(monkeypatch: pytest.MonkeyPat
         """Training whose validation errors are drawn at random, the same for the same rate."""
 
         def __init__(self, recipe: Recipe, log: Any, **_: Any) -> None:
-            drawn = np.random.default_rng(int(recipe.optimizer.lr * 1e9)).uniform(0.1, 0.9, 10).round(1)
+            rng = np.random.default_rng(int(recipe.optimizer.lr * 1e9))
+            drawn = 0.9 - rng.uniform(0, 0.06) * np.arange(10) + rng.uniform(-0.1, 0.1, 10)
             for step, value in zip(range(2, 21, 2), drawn, strict=True):
                 log({"step": step, "seconds": step / 10, "valid_error_student": 0.0, "valid_error_teacher": value})
             self.result = {"valid_error": drawn[-1], "steps": 20, "seconds": 2.0}
@@ -192,11 +193,11 @@ def test_bad_trials_end_where_the_median_rule_says(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("ict.workers.train", Scripted)
     recipe = change(tiny(), ["train.steps=20", "eval.every=2", "train.rampup=0.3"])
     params = ["optimizer.lr=log:0.00001:0.3"]
-    plan = plan_search(recipe, HERE, params=params, sampler="random", trials=30, out=tmp_path)
+    plan = plan_search(recipe, HERE, params=params, sampler="random", trials=20, out=tmp_path)
     trials = search(plan)["trials"]
     with plan.study() as study:
         curves = [trial.curve for trial in study.look()]
-    ends = [naively_pruned_at(trials, curves, i, warmup=6) for i in range(30)]
+    ends = [naively_pruned_at(trials, curves, i, warmup=6) for i in range(20)]
     assert len({end for end in ends if end is not None and end < 20}) >= 3, "the draws try too little"
     for trial, curve, end in zip(trials, curves, ends, strict=True):
         pruned = end is not None and end < 20  # at the last step there is nothing left to save
@@ -237,7 +238,7 @@ def test_ranges_are_kept_seeds_decide_and_the_number_of_trials_is_of_all_workers
 
     def found(name: str, seed: int) -> list[dict[str, Any]]:
         plan = plan_search(
-            small(), HERE, params=params, sampler=sampler, trials=12, seed=seed, out=tmp_path / name, prune=False
+            small(), HERE, params=params, sampler=sampler, trials=8, seed=seed, out=tmp_path / name, prune=False
         )
         with plan.study() as study:
             study.fill(plan.slots)
@@ -245,8 +246,8 @@ def test_ranges_are_kept_seeds_decide_and_the_number_of_trials_is_of_all_workers
         return [trial["params"] for trial in search(plan)["trials"]]  # another finds nothing left to do
 
     first, second, other = found("a", 1), found("b", 1), found("c", 2)
-    assert len(first) == 12 and first == second and first != other
-    assert len({json.dumps(values) for values in first}) == 12
+    assert len(first) == 8 and first == second and first != other
+    assert len({json.dumps(values) for values in first}) == 8
     for values in first:
         assert 0.001 <= values["optimizer.lr"] <= 1 and 0.25 <= values["train.rampup"] <= 1
         assert values["train.labeled_batch"] in range(2, 10) and values["inputs.pad"] in (0, 1)
@@ -263,7 +264,7 @@ def test_a_longer_search_goes_on_from_a_shorter_one(monkeypatch: pytest.MonkeyPa
         rows: list[dict[str, Any]] = search(plan)["trials"]
         return rows
 
-    assert trials(5)[:3] == trials(3)[:3] and len(trials(8)) == 8
+    assert trials(3)[:2] == trials(2)[:2] and len(trials(4)) == 4
 
 
 def test_no_trial_is_begun_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -429,7 +430,8 @@ def test_the_heat_map_shows_each_cell_and_leaves_out_what_has_not_run() -> None:
     params = [{"a": a, "b": b} for a, b in ((2.0, "x"), (1.0, "z"), (1.0, "y"), (2.0, "x"))]
     rows = made_up(space, params)["trials"]
     (axes,) = _heat_map(rows, ["a", "b"], space, 0).axes
-    shown = np.array(axes.images[0].get_array().tolist(), float)  # type: ignore[union-attr]
+    image: Any = axes.images[0].get_array()
+    shown = np.ma.filled(image, np.nan)
     np.testing.assert_allclose(shown, [[np.nan, 3.0, 2.0], [1.0, np.nan, np.nan]])
     labels = {(t.get_position()[1], t.get_position()[0]): t.get_text() for t in axes.texts}
     assert labels == {(1, 0): "1.00", (0, 2): "2.00", (0, 1): "(3.00)"}
@@ -445,7 +447,7 @@ def test_heights_on_axes() -> None:
 def test_what_mattered_is_what_changes_the_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake(monkeypatch)
     params = ["optimizer.lr=log:0.0001:1", "inputs.noise=lin:0:1"]  # the second changes nothing
-    plan = plan_search(small(), HERE, params=params, sampler="random", trials=25, prune=False, out=tmp_path)
+    plan = plan_search(small(), HERE, params=params, sampler="random", trials=20, prune=False, out=tmp_path)
     shares = search(plan)["importances"]
     assert shares["optimizer.lr"] > 0.8 and sum(shares.values()) == pytest.approx(1)
     assert report(plan)["importances"] == shares
