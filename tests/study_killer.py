@@ -29,31 +29,59 @@ SPACE = Space((Choices("train.weight", (1.0, 5.0, 10.0)), Choices("algorithm.alp
 
 def killed_plan(address: str, folder: Path) -> SearchPlan:
     place = Place(address, 1, "cpu", grace=0.5, checkpoint_seconds=0.0)
-    recipe = change(tiny(), ["train.steps=60", "eval.every=10", "eval.log_every=10"])
+    recipe = change(tiny(), ["train.steps=40", "eval.every=10", "eval.log_every=10"])
     return SearchPlan(place, f"killed {folder.name}", recipe, SPACE, "grid", 6, 0, False, folder)
 
 
-def child(plan: SearchPlan, finishes: Path) -> int:
-    """A worker that notes, in one write, every trial that the database took from it."""
+class Notes:
+    """Which worker claimed which trial, and which trials the database took from one; a line in one write each."""
+
+    def __init__(self, folder: Path) -> None:
+        self.claims, self.finishes = folder / "claims", folder / "finishes"
+        for file in (self.claims, self.finishes):
+            file.touch()
+
+    def take(self) -> None:
+        """From now on, in this process."""
+        claim, finish = Study.claim, Study.finish
+
+        def noted_claim(study: Study, *arguments: Any) -> Claim | None:
+            made = claim(study, *arguments)
+            if made:
+                _append(self.claims, f"{made.seen.number} {os.getpid()}")
+            return made
+
+        def noted_finish(study: Study, made: Claim, *arguments: Any, **notes: Any) -> None:
+            finish(study, made, *arguments, **notes)
+            _append(self.finishes, f"{made.seen.number}")
+
+        Study.claim, Study.finish = noted_claim, noted_finish  # type: ignore[method-assign,assignment]
+
+    def half_done(self, folder: Path, workers: list[int]) -> int | None:
+        """A worker that has saved a part of its trial."""
+        last = dict(line.split() for line in self.claims.read_text().splitlines())
+        for number, worker in ((number, int(pid)) for number, pid in last.items()):
+            run = folder / f"trial{number}"
+            if worker in workers and list(run.glob("checkpoint-*.pt")) and not (run / "result.json").exists():
+                return worker
+        return None
+
+
+def _append(file: Path, line: str) -> None:
+    with file.open("a") as opened:
+        opened.write(f"{line}\n")
+
+
+def child(plan: SearchPlan, notes: Notes) -> int:
+    """A worker."""
     pid = os.fork()
     if pid:
         return pid
-    finish = Study.finish
-
-    def noted(self: Study, claim: Claim, *arguments: Any, **notes: Any) -> None:
-        finish(self, claim, *arguments, **notes)
-        with finishes.open("a") as file:
-            file.write(f"{claim.seen.number}\n")
-
-    Study.finish = noted  # type: ignore[method-assign]
+    notes.take()
     try:
         work(plan)
     finally:
         os._exit(0)
-
-
-def half_done(folder: Path) -> bool:
-    return any(not (file.parent / "result.json").exists() for file in folder.glob("trial*/checkpoint-*.pt"))
 
 
 def all_done(folder: Path) -> bool:
@@ -65,21 +93,24 @@ def main(folder: Path, address: str) -> None:
     plan = killed_plan(address, folder)
     with plan.study() as study:
         study.fill(plan.slots)
-    moments, kills, finishes = random.Random(0), 0, folder / "finishes"
-    finishes.touch()
-    workers = [child(plan, finishes) for _ in range(2)]
-    while kills < 4:
-        while kills % 2 and not half_done(folder) and not all_done(folder):  # every other one dies wherever it is
-            time.sleep(0.01)
-        time.sleep(0.3 * moments.random())
-        victim = workers.pop(moments.randrange(2))
+    moments, kills, notes = random.Random(0), 0, Notes(folder)
+    workers = [child(plan, notes) for _ in range(2)]
+    while kills < 4 and not all_done(folder):
+        if kills % 2:  # every other one dies wherever it is
+            time.sleep(0.3 * moments.random())
+            victim = moments.choice(workers)
+        elif (victim := notes.half_done(folder, workers) or 0) == 0:
+            time.sleep(0.005)
+            continue
         os.kill(victim, SIGKILL)
         os.waitpid(victim, 0)
         kills += 1
-        workers.append(child(plan, finishes))
+        workers.remove(victim)
+        workers.append(child(plan, notes))
     for worker in workers:
         os.waitpid(worker, 0)
-    print(json.dumps([kills, [int(line) for line in finishes.read_text().split()]]))  # noqa: T201
+    finished = [int(line) for line in notes.finishes.read_text().split()]
+    print(json.dumps([kills, finished]))  # noqa: T201
 
 
 if __name__ == "__main__":

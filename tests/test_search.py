@@ -193,11 +193,11 @@ def test_bad_trials_end_where_the_median_rule_says(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("ict.workers.train", Scripted)
     recipe = change(tiny(), ["train.steps=20", "eval.every=2", "train.rampup=0.3"])
     params = ["optimizer.lr=log:0.00001:0.3"]
-    plan = plan_search(recipe, HERE, params=params, sampler="random", trials=20, out=tmp_path)
+    plan = plan_search(recipe, HERE, params=params, sampler="random", trials=16, out=tmp_path)
     trials = search(plan)["trials"]
     with plan.study() as study:
         curves = [trial.curve for trial in study.look()]
-    ends = [naively_pruned_at(trials, curves, i, warmup=6) for i in range(20)]
+    ends = [naively_pruned_at(trials, curves, i, warmup=6) for i in range(16)]
     assert len({end for end in ends if end is not None and end < 20}) >= 3, "the draws try too little"
     for trial, curve, end in zip(trials, curves, ends, strict=True):
         pruned = end is not None and end < 20  # at the last step there is nothing left to save
@@ -238,7 +238,7 @@ def test_ranges_are_kept_seeds_decide_and_the_number_of_trials_is_of_all_workers
 
     def found(name: str, seed: int) -> list[dict[str, Any]]:
         plan = plan_search(
-            small(), HERE, params=params, sampler=sampler, trials=8, seed=seed, out=tmp_path / name, prune=False
+            small(), HERE, params=params, sampler=sampler, trials=6, seed=seed, out=tmp_path / name, prune=False
         )
         with plan.study() as study:
             study.fill(plan.slots)
@@ -246,8 +246,8 @@ def test_ranges_are_kept_seeds_decide_and_the_number_of_trials_is_of_all_workers
         return [trial["params"] for trial in search(plan)["trials"]]  # another finds nothing left to do
 
     first, second, other = found("a", 1), found("b", 1), found("c", 2)
-    assert len(first) == 8 and first == second and first != other
-    assert len({json.dumps(values) for values in first}) == 8
+    assert len(first) == 6 and first == second and first != other
+    assert len({json.dumps(values) for values in first}) == 6
     for values in first:
         assert 0.001 <= values["optimizer.lr"] <= 1 and 0.25 <= values["train.rampup"] <= 1
         assert values["train.labeled_batch"] in range(2, 10) and values["inputs.pad"] in (0, 1)
@@ -447,7 +447,7 @@ def test_heights_on_axes() -> None:
 def test_what_mattered_is_what_changes_the_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake(monkeypatch)
     params = ["optimizer.lr=log:0.0001:1", "inputs.noise=lin:0:1"]  # the second changes nothing
-    plan = plan_search(small(), HERE, params=params, sampler="random", trials=20, prune=False, out=tmp_path)
+    plan = plan_search(small(), HERE, params=params, sampler="random", trials=16, prune=False, out=tmp_path)
     shares = search(plan)["importances"]
     assert shares["optimizer.lr"] > 0.8 and sum(shares.values()) == pytest.approx(1)
     assert report(plan)["importances"] == shares

@@ -3,11 +3,10 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from ict.storage import StorageError
 from ict.study import Lost, Study
 from ict.table import find_results
 from ict.trials import plan_trials, read_seeds, run_trials, title
-from ict.workers import Place, Plan, run_plan, work
+from ict.workers import Place, Plan, run_plan, serve, work
 from tests.test_cli import ict
 from tests.tiny import outcome, tiny
 
@@ -171,35 +170,51 @@ def test_a_worker_drops_a_trial_that_is_no_longer_its_own(files: list[str], monk
         assert beats == [0, 1] and [t.outcome for t in study.look()] == ["running", "running"]
 
 
-def test_two_processes_share_the_cells_and_end_with_their_parent(files: list[str]) -> None:
-    command = [sys.executable, "-m", "ict", *words(files), "--workers", "2", "--set", "train.steps=4000"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    try:
-        plan = plan_trials(files, Place("", 2, "cpu"), seeds="0-1", settings=["train.steps=4000"])
-        with plan.study() as study:
-            pids: set[int] = set()
-            while process.poll() is None and len(pids) < 2:
-                time.sleep(0.1)
-                pids = {
-                    t.notes["worker"]["pid"] for t in study.look() if t.outcome == "running" and t.notes.get("worker")
-                }
-            assert len(pids) == 2 and process.pid not in pids
-            process.kill()
-            process.wait()
-            while any(_lives(pid) for pid in pids):
-                time.sleep(0.05)
-            assert {t.outcome for t in study.look()} == {"waiting"}, "orphans give their trials back"
-    finally:
-        process.kill()
-        process.communicate()
+@pytest.mark.slow
+def test_two_processes_share_the_cells(files: list[str]) -> None:
+    ended = run_trials(plan_trials(files, Place("", 2, "cpu"), seeds="0-1"))
+    assert [trial.outcome for trial in ended] == ["complete"] * 4
+    assert os.getpid() not in {trial.notes["worker"]["pid"] for trial in ended}
+    assert len(list(Path("results/trials").glob("*.json"))) == 4
 
 
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return "zombie" not in Path(f"/proc/{pid}/status").read_text()
+def test_a_worker_whose_parent_is_gone_gives_its_trial_back(files: list[str]) -> None:
+    plan = plan_trials(files, Place("", 1, "cpu"), seeds="0")
+    with plan.study() as study:
+        study.add_missing(plan.slots)
+        ours, theirs = Pipe()
+        ours.close()
+        with pytest.raises(KeyboardInterrupt):
+            work(plan, None, theirs)
+        assert [trial.outcome for trial in study.look()] == ["waiting", "waiting"]
+
+
+def test_a_worker_that_fails_says_so_and_one_that_died_is_done_without(
+    files: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_trials(files, Place("", 2, "cpu"), seeds="0")
+    with plan.study() as study:
+        study.add_missing(plan.slots)
+    pipes = [Pipe() for _ in range(2)]
+
+    @contextmanager
+    def crew(size: int, run: object) -> Any:
+        yield [ours for ours, _ in pipes]
+
+    monkeypatch.setattr("ict.workers.crew", crew)
+    pipes[0][1].close()
+    pipes[1][1].send(("done", None))
+    run_plan(plan)
+    pipes[:] = [Pipe() for _ in range(2)]
+    pipes[0][1].close()
+    pipes[1][1].close()
+    with pytest.raises(UserError, match="every worker was ended from outside"):
+        run_plan(plan)
+    pipes[:] = [Pipe() for _ in range(2)]
+    monkeypatch.setattr("ict.workers.work", lambda *_: 1 / 0)
+    pipes[0][1].send(serve(pipes[0][1], (plan, None)))
+    with pytest.raises(ZeroDivisionError):
+        run_plan(plan)
 
 
 class Caught(Exception):
@@ -215,7 +230,7 @@ def test_workers_are_spread_over_the_gpus(
 ) -> None:
     sent: list[str] = []
 
-    class Pipe:
+    class Taker:
         def send(self, order: tuple[Plan, str]) -> None:
             sent.append(order[1])
             if len(sent) == len(gets):
@@ -223,7 +238,7 @@ def test_workers_are_spread_over_the_gpus(
 
     @contextmanager
     def crew(size: int, run: object) -> Any:
-        yield [Pipe() for _ in range(size)]
+        yield [Taker() for _ in range(size)]
 
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible:

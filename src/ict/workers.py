@@ -7,7 +7,7 @@ import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -121,7 +121,8 @@ def run_plan(plan: Plan) -> None:
         return
     with crew(workers, serve) as pipes:
         for i, pipe in enumerate(pipes):
-            pipe.send((plan, gpus[i % len(gpus)] if gpus else None))
+            with suppress(BrokenPipeError):  # it died already, which is told below
+                pipe.send((plan, gpus[i % len(gpus)] if gpus else None))
         died, busy = 0, list(pipes)
         while busy:
             ready = wait(busy)
