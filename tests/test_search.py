@@ -186,6 +186,7 @@ def test_bad_trials_end_where_the_median_rule_says(monkeypatch: pytest.MonkeyPat
         def __init__(self, recipe: Recipe, log: Any, **_: Any) -> None:
             rng = np.random.default_rng(int(recipe.optimizer.lr * 1e9))
             drawn = 0.9 - rng.uniform(0, 0.06) * np.arange(10) + rng.uniform(-0.1, 0.1, 10)
+            drawn[-1] -= 0.3 * (rng.random() < 0.7)  # some fall behind at the last step alone
             for step, value in zip(range(2, 21, 2), drawn, strict=True):
                 log({"step": step, "seconds": step / 10, "valid_error_student": 0.0, "valid_error_teacher": value})
             self.result = {"valid_error": drawn[-1], "steps": 20, "seconds": 2.0}
@@ -198,7 +199,7 @@ def test_bad_trials_end_where_the_median_rule_says(monkeypatch: pytest.MonkeyPat
     with plan.study() as study:
         curves = [trial.curve for trial in study.look()]
     ends = [naively_pruned_at(trials, curves, i, warmup=6) for i in range(16)]
-    assert len({end for end in ends if end is not None and end < 20}) >= 3, "the draws try too little"
+    assert len(set(ends) - {None, 20}) >= 2 and 20 in ends, "the draws try too little"
     for trial, curve, end in zip(trials, curves, ends, strict=True):
         pruned = end is not None and end < 20  # at the last step there is nothing left to save
         assert (trial["outcome"], trial["step"]) == (("pruned", end) if pruned else ("complete", 20))
