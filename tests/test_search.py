@@ -185,8 +185,9 @@ def test_bad_trials_end_where_the_median_rule_says(monkeypatch: pytest.MonkeyPat
 
         def __init__(self, recipe: Recipe, log: Any, **_: Any) -> None:
             rng = np.random.default_rng(int(recipe.optimizer.lr * 1e9))
-            drawn = 0.9 - rng.uniform(0, 0.06) * np.arange(10) + rng.uniform(-0.1, 0.1, 10)
-            drawn[-1] -= 0.3 * (rng.random() < 0.7)  # some fall behind at the last step alone
+            late = recipe.optimizer.lr > 0.05  # falls behind at the last step alone
+            drawn = 0.9 - (0.06 if late else rng.uniform(0, 0.06)) * np.arange(10) + rng.uniform(-0.1, 0.1, 10)
+            drawn[-1] -= 0 if late else 0.5
             for step, value in zip(range(2, 21, 2), drawn, strict=True):
                 log({"step": step, "seconds": step / 10, "valid_error_student": 0.0, "valid_error_teacher": value})
             self.result = {"valid_error": drawn[-1], "steps": 20, "seconds": 2.0}
@@ -420,7 +421,7 @@ def test_the_page_stands_alone_and_names_are_escaped(n: int, ranges: bool) -> No
     text = page(made_up(dict.fromkeys(keys, one), [dict.fromkeys(keys, value) for value in values], EVIL))
     tags = Tags(text)
     words = " ".join(tags.words)
-    assert len(tags.pictures) == 3 and all("</svg>" in picture for picture in tags.pictures)
+    assert len(tags.pictures) == (2 if n == 1 else 3) and all("</svg>" in picture for picture in tags.pictures)
     assert f"Search: {EVIL}" in words and "width=device-width" in text and "resumed at 5" in words
     assert not re.search(r"https?://", re.sub(r"base64,[^\"]+", "", text))
     assert all(f"{e}.00 %" in words for e in (1, 2, 3, 4)) and "1 pruned" in words and "3 complete" in words

@@ -39,7 +39,7 @@ def page(summary: dict[str, Any]) -> str:
         title, picture = _landscape(summary, judged, keys)
         body += [f"<h2>{title}</h2>", picture]
         body += ["<h2>History</h2>", _image(_history(judged), "validation error of each trial and the best so far")]
-    if summary["importances"]:
+    if len(summary["importances"]) > 1:
         body += [
             "<h2>What mattered</h2>",
             _image(_importances(summary["importances"]), "share of each parameter"),
