@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import Pipe
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -131,21 +132,52 @@ def test_an_interrupted_trial_waits_for_the_next_worker(files: list[str], monkey
     assert [t.outcome for t in run_trials(plan)] == ["complete", "complete"]
 
 
-def test_a_result_is_handed_in_although_the_database_was_away(
-    files: list[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("method", ["claim", "look", "finish"])
+def test_a_database_that_is_away_for_a_while_costs_nothing(
+    method: str, files: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept: list[float] = []
-    finish = Study.finish
+    plan = plan_trials(files[1:], Place("", 1, "cpu"), seeds="0")
+    with plan.study() as study:
+        study.add_missing(plan.slots)
+    usual = getattr(Study, method)
 
-    def away(self: Study, *arguments: Any, **notes: Any) -> None:
-        if len(slept) % 3 < 2:
+    def away(self: Study, *arguments: Any, **notes: Any) -> Any:
+        if len(slept) < 3:
             raise StorageError("away")
-        finish(self, *arguments, **notes)
-        slept.clear()
+        return usual(self, *arguments, **notes)
 
-    monkeypatch.setattr(Study, "finish", away)
-    monkeypatch.setattr("ict.workers.time.sleep", slept.append)
-    assert [t.outcome for t in run_trials(plan_trials(files[1:], Place("", 1, "cpu"), seeds="0"))] == ["complete"]
+    monkeypatch.setattr(Study, method, away)
+    monkeypatch.setattr("ict.workers.time", SimpleNamespace(sleep=slept.append, monotonic=time.monotonic))
+    work(plan)
+    with plan.study() as study:
+        assert [trial.outcome for trial in study.look()] == ["complete"] and slept == [1, 2, 4]
+
+
+def test_patience_has_an_end(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+
+    def away(*_: object) -> None:
+        raise StorageError("away")
+
+    monkeypatch.setattr(Study, "claim", away)
+    monkeypatch.setattr("ict.workers.time", SimpleNamespace(sleep=slept.append, monotonic=time.monotonic))
+    with pytest.raises(StorageError):
+        work(plan_trials(files, Place("", 1, "cpu"), seeds="0"))
+    assert 60 < sum(slept) < 300
+
+
+def test_an_interruption_is_one_also_when_the_trial_is_lost(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    def lost(*_: object) -> None:
+        raise Lost
+
+    monkeypatch.setattr("ict.workers.train", interrupted)
+    monkeypatch.setattr(Study, "release", lost)
+    with pytest.raises(KeyboardInterrupt):
+        run_trials(plan_trials(files, Place("", 1, "cpu"), seeds="0"))
 
 
 def test_a_worker_drops_a_trial_that_is_no_longer_its_own(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,8 +99,8 @@ def plan_search(
 ) -> SearchPlan:
     """A search, checked: the recipe, its data, its validation split and every value that a trial may get.
 
-    The same arguments name the same study; `place`, `trials` and `out` are not among those that count. Without a
-    storage it is a file in the search's folder.
+    The same arguments name the same study; `trials`, `out` and `place` but for its mode are not among those that count.
+    Without a storage it is a file in the search's folder.
     """
     place = place or Place("")
     pick_device(place.device)

@@ -123,7 +123,7 @@ def _landscape(summary: dict[str, Any], rows: list[Row], keys: Sequence[str]) ->
 
 
 def _heat_map(rows: list[Row], keys: Sequence[str], space: dict[str, Any], winner: int | None) -> Figure:
-    """The first parameter downwards; the best of several trials in a cell; a trial that ended early in brackets."""
+    """The first parameter downwards; the best of several trials in a cell; one that is not complete in brackets."""
     down, across = (space[key]["choices"] for key in keys)
     figure = Figure(figsize=(max(4.0, 1.2 + 0.9 * len(across)), max(2.5, 1.2 + 0.55 * len(down))), layout="constrained")
     axes = figure.add_subplot()
@@ -147,7 +147,7 @@ def _heat_map(rows: list[Row], keys: Sequence[str], space: dict[str, Any], winne
     axes.set_yticks(range(len(down)), [short(value) for value in down], parse_math=False)
     axes.set_xlabel(keys[1], parse_math=False)
     axes.set_ylabel(keys[0], parse_math=False)
-    axes.set_title("validation error (%); in brackets: ended early", fontsize=9)
+    axes.set_title("validation error (%); in brackets: not complete", fontsize=9)
     return figure
 
 
@@ -188,7 +188,7 @@ def _parallel(rows: list[Row], keys: Sequence[str], space: dict[str, Any]) -> Fi
     axes.set_xticks(range(len(keys) + 1), labels, fontsize=8, parse_math=False)
     axes.set_xlim(-0.2, len(keys) + 0.5)
     axes.set_yticks([])
-    axes.set_title("a line a trial; dotted: ended early", fontsize=9)
+    axes.set_title("a line a trial; dotted: not complete", fontsize=9)
     for side in axes.spines.values():
         side.set_visible(False)
     return figure
@@ -237,8 +237,8 @@ def _importances(shares: dict[str, float]) -> Figure:
 
 
 def _scatter(axes: Axes, places: Sequence[float], rows: Sequence[Row]) -> None:
-    """A dot for each trial, hollow where it ended early."""
-    for done, fill, label in ((True, "tab:blue", "complete"), (False, "none", "ended early")):
+    """A dot for each trial, hollow where it is not complete."""
+    for done, fill, label in ((True, "tab:blue", "complete"), (False, "none", "not complete")):
         chosen = [i for i, row in enumerate(rows) if (row["outcome"] == "complete") is done]
         if chosen:
             errors = [100 * rows[i]["valid_error"] for i in chosen]

@@ -6,12 +6,12 @@ import threading
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import optuna
 import torch
@@ -28,7 +28,8 @@ from ict.storage import Storage, StorageError
 from ict.study import Claim, Lost, Pulse, Slot, Study
 
 GRACE = 60.0
-_PATIENCE = (1, 2, 4, 8, 16, 32, 64)  # seconds between attempts to hand in a result
+_PATIENCE = (1, 2, 4, 8, 16, 32, 64)  # seconds between attempts to reach the database
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -157,10 +158,10 @@ def work(plan: Plan, gpu: str | None = None, pipe: Pipe | None = None) -> None:
     began, timeout = time.monotonic(), plan.place.timeout
     with plan.study() as study:
         while timeout is None or time.monotonic() - began < timeout:
-            claim = study.claim(plan.distributions, plan.sampler, {"gpu": gpu})
+            claim = _patiently(lambda: study.claim(plan.distributions, plan.sampler, {"gpu": gpu}))
             if claim is not None:
                 _run(plan, study, claim, pipe)
-            elif all(trial.finished for trial in study.look()):
+            elif all(trial.finished for trial in _patiently(study.look)):
                 return
             else:
                 _end_with_parent(pipe)
@@ -215,7 +216,7 @@ def _run(plan: Plan, study: Study, claim: Claim, pipe: Pipe | None) -> None:
         _hand_in(study, claim, "failed", None, progress=progress, error=f"{type(problem).__name__}: {problem}")
         raise
     except BaseException:
-        with _deaf():
+        with _deaf(), suppress(Lost, StorageError):
             study.release(claim)
         raise
 
@@ -233,18 +234,19 @@ def _judge(
 
 
 def _hand_in(study: Study, claim: Claim, outcome: Any, value: float | None, **notes: Any) -> None:
-    """Finish a trial; a database that is away for a minute costs nothing."""
-    for seconds in (*_PATIENCE, None):
+    """Finish a trial, unless somebody else has."""
+    with suppress(Lost):
+        _patiently(lambda: study.finish(claim, outcome, value, **notes))
+
+
+def _patiently(attempt: Callable[[], Answer]) -> Answer:
+    """A database that is away for a minute or two costs nothing."""
+    for seconds in _PATIENCE:
         try:
-            study.finish(claim, outcome, value, **notes)
-        except Lost:
-            return
+            return attempt()
         except StorageError:
-            if seconds is None:
-                raise
             time.sleep(seconds)
-        else:
-            return
+    return attempt()
 
 
 def _end_with_parent(pipe: Pipe | None) -> None:
