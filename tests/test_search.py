@@ -28,6 +28,7 @@ from ict.workers import Place, run_plan
 from tests.test_cli import ict
 from tests.tiny import tiny
 
+pytestmark = pytest.mark.xdist_group("search")  # they share one search
 HERE = Place("", 1, "cpu")
 GRID = ["--param", "train.weight=1,5", "--param", "algorithm.alpha=0.5,1"]
 
