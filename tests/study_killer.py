@@ -24,13 +24,13 @@ from ict.study import Claim, Study
 from ict.workers import Place, work
 from tests.tiny import tiny
 
-SPACE = Space((Choices("train.weight", (1.0, 5.0, 10.0)), Choices("algorithm.alpha", (0.5, 1.0))))
+SPACE = Space((Choices("train.weight", (1.0, 5.0)), Choices("algorithm.alpha", (0.5, 1.0))))
 
 
 def killed_plan(address: str, folder: Path) -> SearchPlan:
     place = Place(address, 1, "cpu", grace=0.5, checkpoint_seconds=0.0)
     recipe = change(tiny(), ["train.steps=40", "eval.every=10", "eval.log_every=10"])
-    return SearchPlan(place, f"killed {folder.name}", recipe, SPACE, "grid", 6, 0, False, folder)
+    return SearchPlan(place, f"killed {folder.name}", recipe, SPACE, "grid", 4, 0, False, folder)
 
 
 class Notes:

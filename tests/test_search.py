@@ -186,25 +186,26 @@ def test_bad_trials_end_where_the_median_rule_says(monkeypatch: pytest.MonkeyPat
 
         def __init__(self, recipe: Recipe, log: Any, **_: Any) -> None:
             rng = np.random.default_rng(int(recipe.optimizer.lr * 1e9))
-            late = recipe.optimizer.lr > 0.05  # falls behind at the last step alone
-            drawn = 0.9 - (0.06 if late else rng.uniform(0, 0.06)) * np.arange(10) + rng.uniform(-0.1, 0.1, 10)
-            drawn[-1] -= 0 if late else 0.5
-            for step, value in zip(range(2, 21, 2), drawn, strict=True):
+            drawn = 0.9 - rng.uniform(0, 0.06) * np.arange(6) + rng.uniform(-0.05, 0.05, 6)
+            drawn[-1] -= 0.5
+            if recipe.optimizer.lr > 0.05:
+                drawn[:] = 0.45  # falls behind at the last step alone
+            for step, value in zip(range(2, 13, 2), drawn, strict=True):
                 log({"step": step, "seconds": step / 10, "valid_error_student": 0.0, "valid_error_teacher": value})
-            self.result = {"valid_error": drawn[-1], "steps": 20, "seconds": 2.0}
+            self.result = {"valid_error": drawn[-1], "steps": 12, "seconds": 1.2}
 
     monkeypatch.setattr("ict.workers.train", Scripted)
-    recipe = change(tiny(), ["train.steps=20", "eval.every=2", "train.rampup=0.3"])
+    recipe = change(tiny(), ["train.steps=12", "eval.every=2", "train.rampup=0.34"])
     params = ["optimizer.lr=log:0.00001:0.3"]
     plan = plan_search(recipe, HERE, params=params, sampler="random", trials=16, out=tmp_path)
     trials = search(plan)["trials"]
     with plan.study() as study:
         curves = [trial.curve for trial in study.look()]
-    ends = [naively_pruned_at(trials, curves, i, warmup=6) for i in range(16)]
-    assert len(set(ends) - {None, 20}) >= 2 and 20 in ends, "the draws try too little"
+    ends = [naively_pruned_at(trials, curves, i, warmup=4) for i in range(16)]
+    assert len(set(ends) - {None, 12}) >= 2 and 12 in ends, "the draws try too little"
     for trial, curve, end in zip(trials, curves, ends, strict=True):
-        pruned = end is not None and end < 20  # at the last step there is nothing left to save
-        assert (trial["outcome"], trial["step"]) == (("pruned", end) if pruned else ("complete", 20))
+        pruned = end is not None and end < 12  # at the last step there is nothing left to save
+        assert (trial["outcome"], trial["step"]) == (("pruned", end) if pruned else ("complete", 12))
         assert list(curve) == list(range(2, trial["step"] + 1, 2)) and trial["seconds"] == trial["step"] / 10
 
 
@@ -245,8 +246,10 @@ def test_ranges_are_kept_seeds_decide_and_the_number_of_trials_is_of_all_workers
         )
         with plan.study() as study:
             study.fill(plan.slots)
-        run_plan(plan)  # one worker
-        return [trial["params"] for trial in search(plan)["trials"]]  # another finds nothing left to do
+        for _ in range(2):  # a second worker finds nothing left to do
+            run_plan(plan)
+        with plan.study() as study:
+            return [trial.params for trial in study.look()]
 
     first, second, other = found("a", 1), found("b", 1), found("c", 2)
     assert len(first) == 6 and first == second and first != other

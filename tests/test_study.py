@@ -230,7 +230,7 @@ def test_killed_workers_lose_no_trial_and_finish_none_twice(postgres: Server, tm
     plan = killed_plan(postgres.address, tmp_path)
     with plan.study() as study:
         trials = study.look()
-    assert kills == 4 and len(trials) == 6
+    assert kills == len(trials) == 4
     assert finishes and len(finishes) == len(set(finishes)), "two workers handed in the same trial"
     assert all(trial.outcome == "complete" for trial in trials)
     assert sorted(str(trial.params) for trial in trials) == sorted(str(cell) for cell in SPACE.cells())
