@@ -13,6 +13,7 @@ LAYERS = [
     {"engine"},
     {"recipe", "recipes", "folder", "provenance", "run", "defaults"},
     {"console", "parallel", "demo", "figure", "table", "compare", "live_table", "ranking"}
+    | {"search", "search_report", "search_space", "seen", "storage", "study", "tensorboard", "trials", "workers"}
     | {"estimator", "auto", "fitted", "own_fit", "model_folder", "predictions", "export"}
     | {"calibrated", "fit_outputs", "report", "report_pictures", "report_style"},
     {"cli"},

@@ -5,7 +5,7 @@ import shlex
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -29,6 +29,21 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change the recipe, e.g. train.steps=500."),
 ]
+ModeName = Annotated[Literal["exact", "fast"], typer.Option(help="Bit-reproducible, or quick on a GPU.")]
+StorageAddress = Annotated[
+    str | None,
+    typer.Option(
+        envvar="ICT_STORAGE",
+        show_envvar=True,
+        metavar="ADDRESS",
+        help="Where the study is kept: postgresql://... for several machines. [default: a SQLite file in --out]",
+    ),
+]
+StudyName = Annotated[str | None, typer.Option(help="The study's name. [default: by what it runs]")]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Processes that train here. [default: one a GPU, or else one a core]")
+]
+Grace = Annotated[float, typer.Option(min=0.5, help="Seconds of silence after which a worker counts as dead.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON alone on stdout.")]
 
 
@@ -57,10 +72,13 @@ def train(
     ] = None,
     settings: Settings = None,
     device: DeviceName = "auto",
-    mode: Annotated[Literal["exact", "fast"], typer.Option(help="Bit-reproducible, or quick on a GPU.")] = "exact",
+    mode: ModeName = "exact",
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the newest checkpoint.")] = False,
     force: Annotated[bool, typer.Option("--force", help="With --resume: although the recipe changed.")] = False,
     data_dir: DataDir = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write the metrics for TensorBoard too, into the run's folder.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train by a recipe, evaluate once on the test set and write a run folder."""
@@ -72,7 +90,18 @@ def train(
     chosen = [] if algorithm is None else [f"algorithm={algorithm}"]
     resolved = change(find(recipe), [*chosen, *(settings or [])])
     folder = out or run.default_folder(resolved, seed)
-    with _interruptible("the same command with --resume"), progress_bar(resolved.train.steps) as advance:
+    with ExitStack() as stack:
+        stack.enter_context(_interruptible("the same command with --resume"))
+        logs = [stack.enter_context(progress_bar(resolved.train.steps))]
+        if tensorboard:
+            from ict.tensorboard import tensorboard as board
+
+            logs.append(stack.enter_context(board(folder)))
+
+        def log(record: dict[str, Any]) -> None:
+            for take in logs:
+                take(record)
+
         finished = run.train(
             resolved,
             seed=seed,
@@ -82,7 +111,7 @@ def train(
             resume=resume,
             force=force,
             data_dir=data_dir,
-            log=advance,
+            log=log,
         )
     typer.echo(json.dumps(finished.result, indent=2) if as_json else run_summary(finished.result, folder))
 
@@ -311,6 +340,104 @@ def compare(
         )
     files = ", ".join(f"{folder / name}" for name in ("compare.json", "compare.md", "compare.png"))
     typer.echo(json.dumps(summary, indent=2) if as_json else f"{table(summary)}\n\n{files}")
+
+
+@app.command()
+def search(
+    recipe: Annotated[str, typer.Argument(help="A name that 'ict list' shows, or a JSON file.")],
+    params: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--param",
+            metavar="KEY=VALUES",
+            help="What to search: KEY=1,10,100 or KEY=log:0.05:2, lin:0:1, int:1:8. [default: the paper's grid]",
+        ),
+    ] = None,
+    sampler: Annotated[
+        Literal["grid", "tpe", "random"] | None,
+        typer.Option(help="How to choose. [default: grid where all values are listed, else tpe]"),
+    ] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="Trials of all workers together. [default: 20]")] = None,
+    timeout: Annotated[
+        float | None, typer.Option(min=0, help="Seconds after which no further trial is begun here.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of every trial, and of the sampler.")] = 0,
+    prune: Annotated[bool, typer.Option("--prune/--no-prune", help="End bad trials early.")] = True,
+    storage: StorageAddress = None,
+    study: StudyName = None,
+    workers: Workers = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for trials and report. [default: runs/search/RECIPE/STUDY]")
+    ] = None,
+    settings: Settings = None,
+    device: DeviceName = "auto",
+    mode: ModeName = "exact",
+    data_dir: DataDir = None,
+    grace: Grace = 60.0,
+    report: Annotated[bool, typer.Option("--report", help="Run nothing: write the report of what there is.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Search a recipe's best settings on its validation split; the test set is never read."""
+    from ict.storage import require_optuna
+
+    require_optuna()
+    from ict import search as searching
+    from ict.recipe import change
+    from ict.recipes import find
+    from ict.workers import Place
+
+    place = Place(storage or "", workers, device, mode, data_dir, grace, timeout)
+    plan = searching.plan_search(
+        change(find(recipe), settings or []),
+        place,
+        params=params or [],
+        sampler=sampler,
+        trials=trials,
+        seed=seed,
+        prune=prune,
+        study=study,
+        out=out,
+    )
+    with _interruptible("the same command"):
+        summary = searching.report(plan) if report else searching.search(plan)
+    typer.echo(json.dumps(summary, indent=2) if as_json else searching.text(summary, plan.out))
+    if summary["winner"] is None:
+        _fail("no trial is complete.", 1)
+
+
+@app.command()
+def trials(
+    recipes: Annotated[list[str], typer.Argument(metavar="RECIPE...", help="Names that 'ict list' shows, JSON files.")],
+    seeds: Annotated[str, typer.Option(help="Such as 0-2 or 0,3,5.")] = "0-2",
+    storage: StorageAddress = None,
+    study: StudyName = None,
+    workers: Workers = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the runs. [default: runs/trials]")] = None,
+    results: Annotated[Path, typer.Option(help="Folder for a result file of each run.")] = Path("results/trials"),
+    settings: Settings = None,
+    device: DeviceName = "auto",
+    mode: ModeName = "exact",
+    data_dir: DataDir = None,
+    grace: Grace = 60.0,
+    as_json: AsJson = False,
+) -> None:
+    """Run recipes over seeds, spread over workers, GPUs and machines; what is complete is not run again."""
+    from ict.storage import require_optuna
+
+    require_optuna()
+    from ict import trials as running
+    from ict.workers import Place
+
+    place = Place(storage or "", workers, device, mode, data_dir, grace)
+    plan = running.plan_trials(
+        recipes, place, seeds=seeds, settings=settings or [], study=study, out=out, results=results
+    )
+    with _interruptible("the same command"):
+        ended = running.run_trials(plan)
+    complete = [trial.notes["result"] for trial in ended if trial.outcome == "complete"]
+    typer.echo(json.dumps(complete, indent=2) if as_json else running.text(plan, ended))
+    if len(complete) < len(ended):
+        _fail(f"{len(ended) - len(complete)} of {len(ended)} runs failed.", 1)
 
 
 def main() -> None:

@@ -79,18 +79,22 @@ def train(
     force: bool = False,
     data_dir: str | Path | None = None,
     checkpoint_seconds: float = 10.0,
+    test: bool = True,
     log: Callable[[loop.Record], None] | None = None,
 ) -> Run:
     """Train by a recipe and evaluate once on the test set.
 
     `recipe` is a name that `ict list` shows, a JSON file or a `Recipe`; `settings` are texts such as
     "train.steps=500". `data` (see `from_arrays`) and `network` replace the recipe's own; the module handed in
-    is copied, not changed. Without `out` nothing is written. `log` gets a dict every few steps.
+    is copied, not changed. Without `out` nothing is written. `log` gets a dict every few steps. Without `test` the test
+    set is dropped as soon as the data is read: no choice can have been made on it, and the result says so.
     """
     target = pick_device(device)
     if mode == "fast" and target.type != "cuda":
         warnings.warn(f"fast mode needs a GPU: running the exact step on {target.type}.", stacklevel=2)
     recipe, data = _fill_in(recipe, settings, data, network, seed, data_dir)
+    if not test:
+        data = replace(data, test=_limited(data.test, 0))
     folder = Folder(Path(out)) if out is not None else None
     if folder:
         folder.check(recipe, seed, resume=resume, force=force)
@@ -102,7 +106,8 @@ def train(
         state = job.state
         if folder:
             finished = folder.load_result()
-            if finished is not None and not force:
+            # a run that left the test set out is only short of its evaluation
+            if finished is not None and not force and (finished.get("tested", True) or not test):
                 state.evaluated.load_state_dict(folder.load_tensors(folder.model))
                 return Run(finished, state.evaluated, job.view, folder.path)
             folder.create(recipe, seed)
@@ -123,7 +128,7 @@ def train(
         loop.train(job.program, state, watch, record, saver, updater(job, fast))
         network = final_network(job.program, state, recipe.swa)
     with _memory_told(target), untouched_globals(target, threads):
-        result = job.result(network)
+        result = job.result(network) | {"tested": test}
     if folder:
         folder.save_tensors(folder.model, network.state_dict())
         write_json(folder.result, result)
