@@ -52,6 +52,7 @@ results: setup
 	$(BIN)/python benchmarks/cpu.py --out results/cpu.json
 	$(BIN)/python benchmarks/estimator.py --out results/estimator.json
 	$(BIN)/python benchmarks/graph.py --out results/graph.json
+	$(BIN)/python examples/digits_four_labels.py > results/digits_four_labels.txt
 	$(BIN)/python tools/render.py
 	$(BIN)/python tools/methods.py
 

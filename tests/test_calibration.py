@@ -119,7 +119,7 @@ def test_temperature_comes_from_validation_examples_or_from_folds_that_hid_every
     ("labels", "updates", "interrupted", "why"),
     [
         ([0, 0, 1, -1], 10, False, "fewer than two labels"),
-        ([0, 0, 1, 1], 2_000_001, False, "too long"),
+        ([0, 0, 1, 1], 5001, False, "too long"),
         ([0, 0, 1, 1], 10, True, "interrupted"),
     ],
 )
@@ -131,7 +131,7 @@ def test_probabilities_left_alone_say_why(labels: list[int], updates: int, inter
 
 def test_folds_that_would_take_too_long_leave_it_to_those_of_the_comparison() -> None:
     probs, truth = sampled(120, 3.0)
-    model = Network(torch.nn.Linear(1, 2), 2_000_001, {}, False)
+    model = Network(torch.nn.Linear(1, 2), 5001, {}, False)
     labels = np.array([0, 0, 1, 1])
     found = calibrate(Fitter(), "ict", model, np.zeros((4, 1), np.float32), labels, None, 2, 0, (probs, truth))
     assert found.fitted and found.temperature == fit_temperature(probs, truth) and "shorter fits" in found.said

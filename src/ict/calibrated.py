@@ -15,7 +15,8 @@ from ict.calibration import fit_temperature
 from ict.fitted import Array, Fitter, Model, Network, hidden_folds
 
 _FOLDS = 3
-_AFFORDABLE = 2_000_000  # numbers in an example times updates of a fit that folds may repeat: minutes on two cores
+_AFFORDABLE = 5000  # updates of a fit that folds may repeat: a minute on a core
+_AFFORDABLE_IMAGES = 150_000  # the same times the numbers of an image, where convolutions take the time
 
 Labels = NDArray[np.int64]
 
@@ -49,7 +50,7 @@ def calibrate(
         return _uncalibrated("a class has fewer than two labels")
     if isinstance(model, Network) and model.interrupted:
         return _uncalibrated("training was interrupted")
-    if isinstance(model, Network) and model.n_updates * inputs[0].size > _AFFORDABLE:
+    if isinstance(model, Network) and not _affordable(model.n_updates, inputs[0]):
         if compared is not None:
             said = f"{len(compared[1])} labeled examples, guessed by shorter fits that did not see their labels"
             return _calibrated(fit_temperature(*compared), said)
@@ -71,6 +72,10 @@ def calibrate(
     temperature = fit_temperature(np.concatenate(guesses), np.concatenate(known))
     n = sum(map(len, known))
     return _calibrated(temperature, f"{n} labeled examples, guessed by fits that did not see their labels")
+
+
+def _affordable(n_updates: int, example: Array) -> bool:
+    return n_updates <= _AFFORDABLE if example.ndim == 1 else n_updates * example.size <= _AFFORDABLE_IMAGES
 
 
 def _calibrated(temperature: float, source: str) -> Calibration:
