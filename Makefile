@@ -54,6 +54,7 @@ results: setup
 	$(BIN)/python benchmarks/graph.py --out results/graph.json
 	$(BIN)/python benchmarks/ranks.py --out results/ranks.json
 	$(BIN)/python benchmarks/shards.py --out results/shards.json
+	$(BIN)/python examples/digits_four_labels.py > results/digits_four_labels.txt
 	$(BIN)/python tools/render.py
 	$(BIN)/python tools/methods.py
 

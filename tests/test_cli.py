@@ -147,9 +147,10 @@ def imported_by(code: str, *arguments: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
-@pytest.mark.parametrize("words", [["--help"], ["list"], ["list", "networks"], ["--version"], ["train", "--help"]])
+@pytest.mark.parametrize("words", [["--help"], ["list"], ["list", "networks"], ["--version"], ["search", "--help"]])
 def test_help_and_list_do_not_wait_for_torch(words: list[str]) -> None:
-    assert not imported_by("import ict.cli; ict.cli.main()", *words) & {"torch", "numpy", "sklearn", "matplotlib"}
+    heavy = {"torch", "numpy", "sklearn", "matplotlib", "optuna", "tensorboard"}
+    assert not imported_by("import ict.cli; ict.cli.main()", *words) & heavy
 
 
 def test_importing_the_package_is_light() -> None:

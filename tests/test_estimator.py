@@ -186,6 +186,12 @@ def test_auto_compares_on_folds_and_says_whether_the_unlabeled_rows_helped() -> 
     assert model.remark_ and model.score(X, truth) > 0.95
 
 
+def test_auto_leaves_the_graph_out_where_there_are_too_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, _ = blobs()
+    monkeypatch.setattr("ict.auto.GRAPH_LIMIT", len(X) - 1)
+    assert set(SemiSupervisedClassifier(**QUICK).fit(X, y).fold_errors_) == {"supervised", "ict"}
+
+
 def test_auto_with_one_label_in_a_class_says_that_there_are_no_folds() -> None:
     X, y, truth = blobs(per_class=1)
     model = SemiSupervisedClassifier(**QUICK).fit(X, y)

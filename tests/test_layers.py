@@ -8,11 +8,14 @@ import ict
 SOURCE = Path(ict.__file__).parent
 LAYERS = [
     {"errors", "fields", "files", "labels", "registry", "ops", "rng", "schedules", "contract", "settings"},
-    {"networks", "algorithms", "averages", "data", "graph", "folds", "inputs", "verdict"},
+    {"networks", "algorithms", "averages", "data", "graph", "folds", "inputs", "verdict"}
+    | {"calibration", "held_out", "suggest"},
     {"engine"},
     {"recipe", "recipes", "folder", "provenance", "run", "defaults"},
     {"console", "parallel", "demo", "figure", "table", "compare", "live_table", "ranking"}
-    | {"estimator", "auto", "fitted", "own_fit", "model_folder"},
+    | {"search", "search_report", "search_space", "seen", "storage", "study", "tensorboard", "trials", "workers"}
+    | {"estimator", "auto", "fitted", "own_fit", "model_folder", "predictions", "export"}
+    | {"calibrated", "fit_outputs", "report", "report_pictures", "report_style"},
     {"cli"},
 ]
 LAYER = {name: i for i, names in enumerate(LAYERS) for name in names}

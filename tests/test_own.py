@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
+from ict.data import own_tables
 from ict.data.own import OwnData, read_own
 from ict.errors import UserError
 
@@ -271,17 +272,14 @@ def test_remarks_on_sizes_single_images_and_duplicates(tmp_path: Path) -> None:
     for name in ("dog/same.png", "unlabeled/same.png"):
         save(tmp_path / name, arrays["cat/a.png"])
     assert read_own(tmp_path).remarks == (
-        "1 class has a single labeled image: eel",
         "the images differ widely in size, with sides from 16 to 129 pixels",
-        "1 image is in different classes, byte for byte: cat/a.png = dog/same.png",
+        "1 class has a single labeled example: eel",
+        "1 example is in different classes with the same content: cat/a.png = dog/same.png",
     )
 
 
 def test_folders_that_cannot_be_learned_from(tmp_path: Path) -> None:
     assert_refused(tmp_path, "no images")
-    save(tmp_path / "cat/a.png", noise(0, 8, 8))
-    save(tmp_path / "unlabeled/a.png", noise(1, 8, 8))
-    assert_refused(tmp_path, "'cat'", "another class")
     two_classes(tmp_path)
     assert_refused(tmp_path, "size=0", size=0)
 
@@ -336,7 +334,7 @@ def test_a_file_of_labels(tmp_path: Path, text: str) -> None:
     data = read_own(tmp_path, labels=labels)
     assert data.names == ("a.png", "b.png", "sub/c.png")
     assert data.y.tolist() == ["x", "y", None]
-    assert data.remarks == ("2 classes have a single labeled image: x, y",)  # and the labels are no ignored file
+    assert data.remarks == ("2 classes have a single labeled example: x, y",)  # and the labels are no ignored file
 
 
 def test_a_named_column_of_labels(tmp_path: Path) -> None:
@@ -358,13 +356,35 @@ def test_a_named_column_of_labels(tmp_path: Path) -> None:
         ("", ("header",)),
         ('path,label\n"a.png,x\n', ("CSV",)),
         ("path,label\na.png,\xe9\n", ("UTF-8",)),
-        ("path,label\na.png,x\nb.png,x\n", ("'x'", "another class")),
     ],
 )
 def test_mistakes_in_a_file_of_labels(tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
     labels = tmp_path / "labels.csv"
     labels.write_bytes(text.encode("latin-1"))
     assert_refused(flat(tmp_path / "images"), *words, labels=labels)
+
+
+def test_labels_of_images_that_are_not_there(tmp_path: Path) -> None:
+    labels = flat(tmp_path / "images").parent / "labels.csv"
+    labels.write_text("path,label\na.png,x\ngone.png,z\nb.png,y\nlost.png,x\n")
+    assert_refused(tmp_path / "images", "'gone.png'", "line 3", "skip_bad", labels=labels)
+    data = read_own(tmp_path / "images", labels=labels, skip_bad=True)
+    assert data.y.tolist() == ["x", "y", None]
+    assert data.remarks[:2] == (
+        f"2 lines of {labels} without an image were left out: gone.png, lost.png",
+        "1 class has no image that can be read: z",
+    )
+
+
+def test_a_class_without_an_image_that_can_be_read(tmp_path: Path) -> None:
+    two_classes(tmp_path)
+    (tmp_path / "eel").mkdir()
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / "Unlabeled").mkdir()
+    assert read_own(tmp_path).remarks == ("1 class has no image that can be read: eel",)
+    (tmp_path / "eel/a.png").write_bytes(b"")
+    assert_refused(tmp_path, "eel/a.png")
+    assert read_own(tmp_path, skip_bad=True).remarks[1] == "1 class has no image that can be read: eel"
 
 
 # --- arrays ---
@@ -380,7 +400,7 @@ def test_features_from_an_npz(tmp_path: Path, x_name: str, y_name: str) -> None:
     assert np.array_equal(data.x, x.astype(np.float32))
     assert data.y.tolist() == ["1", "0", None, "2", "0"]
     assert data.names == ("row 1", "row 2", "row 3", "row 4", "row 5")
-    assert data.remarks == ()
+    assert data.remarks == ("2 classes have a single labeled example: 1, 2",)
 
 
 @pytest.mark.parametrize(
@@ -498,9 +518,14 @@ def test_rows_that_are_not_finite_are_left_out_of_arrays(tmp_path: Path) -> None
     np.savez(tmp_path / "d.npz", x=x, y=np.array(["a", "b", "c"]))
     data = read_own(tmp_path / "d.npz", skip_bad=True)
     assert (data.x.tolist(), data.y.tolist(), data.names) == ([[1, 2], [5, 6]], ["a", "c"], ("row 1", "row 3"))
-    assert data.remarks == ("1 row was left out for lack of a finite number: row 2",)
+    assert data.remarks[0] == "1 row was left out for lack of a finite number or for too many cells: row 2"
     np.savez(tmp_path / "d.npz", x=x[1:2])
     assert_refused(tmp_path / "d.npz", "every row", skip_bad=True)
+
+
+def test_constant_features_of_arrays(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array([[1.0, 2.0, 3.0], [1.0, 5.0, 3.0]]))
+    assert read_own(tmp_path / "x.npy").remarks[0] == "2 columns are constant: 1, 3"
 
 
 # --- tables ---
@@ -514,11 +539,12 @@ def table(folder: Path, text: str) -> Path:
 
 
 def test_a_table(tmp_path: Path) -> None:
-    data = read_own(table(tmp_path, "a,Label,b\n1,x,2.5\n3,,4\n5,-1,1e3\n7, NA ,-2\n"))
+    data = read_own(table(tmp_path, "a,Label,b\n1,x,2.5\n3,,4\n5,-1,1e3\n7, NA ,-2\n8,x,0\n9,NA,0\n"))
     assert data.x.dtype == np.float32
-    assert data.x.tolist() == [[1, 2.5], [3, 4], [5, 1000], [7, -2]]
-    assert data.y.tolist() == ["x", None, None, "NA"]
-    assert data.names == ("row 1", "row 2", "row 3", "row 4")
+    assert data.x.tolist() == [[1, 2.5], [3, 4], [5, 1000], [7, -2], [8, 0], [9, 0]]
+    assert data.y.tolist() == ["x", None, None, "NA", "x", "NA"]
+    assert data.names == ("row 1", "row 2", "row 3", "row 4", "row 5", "row 6")
+    assert data.columns == ("a", "b")
     assert data.remarks == ()
 
 
@@ -545,20 +571,55 @@ def test_rows_with_gaps_are_left_out_of_a_table(tmp_path: Path) -> None:
     data = read_own(table(tmp_path, "a,b,c,y\n1,2,5,u\n3,,5,v\n5,2,5,w\n"), skip_bad=True)
     assert (data.x.tolist(), data.y.tolist(), data.names) == ([[1, 2, 5], [5, 2, 5]], ["u", "w"], ("row 1", "row 3"))
     assert data.remarks == (
-        "1 row was left out for lack of a finite number: row 2",
+        "1 row was left out for lack of a finite number or for too many cells: row 2",
         "2 columns are constant: 'b', 'c'",
+        "2 classes have a single labeled example: u, w",
     )
 
 
-def test_a_parquet_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"a": [1, 2, 3], "target": [0.0, np.nan, 2.0], "b": pandas.array([1, None, 3], "Int64")})
-    path = tmp_path / "t.parquet"
-    path.write_bytes(b"")
-    monkeypatch.setattr(pandas, "read_parquet", lambda path: frame)  # pyarrow is optional
+def test_rows_that_cannot_be_read_are_left_out_and_the_others_keep_their_numbers(tmp_path: Path) -> None:
+    path = table(tmp_path, "a,b,y\n1,2,u\n3,4,v,9\n5,red,w\n7,8,u\n9,10,v\n11,12,u,9,9\n")
+    assert_refused(path, "cannot be read as a table", "line 3")
     data = read_own(path, skip_bad=True)
-    assert (data.x.tolist(), data.y.tolist()) == ([[1, 1], [3, 3]], ["0", "2"])
+    assert (data.x.tolist(), data.y.tolist()) == ([[1, 2], [7, 8], [9, 10]], ["u", "u", "v"])
+    assert data.names == ("row 1", "row 4", "row 5")
+    left = "3 rows were left out for lack of a finite number or for too many cells: row 2, row 3, row 6"
+    assert data.remarks[0] == left
+    names_only = "a,b,y\n1,red,u\n2,blue,v\n"
+    assert_refused(table(tmp_path, names_only), "'b'", "'red' in row 1", skip_bad=True)
+    assert_refused(table(tmp_path, "a,y\n1,0,9\n2,1\n"), "cannot be read", skip_bad=True)  # a cell would be lost
+
+
+def test_a_table_in_several_chunks_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = table(tmp_path, "a,b,y\n" + "".join(f"{i},{i * i},{'uvw'[i % 3]}\n" for i in range(40)) + "1,2,3,4\n,1,u\n")
+    whole = read_own(path, skip_bad=True)
+    monkeypatch.setattr(own_tables.table_rows, "__defaults__", (7,))
+    parts = read_own(path, skip_bad=True)
+    assert np.array_equal(whole.x, [[i, i * i] for i in range(40)]) and np.array_equal(parts.x, whole.x)
+    assert (parts.y.tolist(), parts.names) == (whole.y.tolist(), whole.names)
+    assert parts.remarks == whole.remarks == (
+        "2 rows were left out for lack of a finite number or for too many cells: row 41, row 42",
+    )  # fmt: skip
+
+
+def test_rows_that_are_the_same_but_labeled_differently(tmp_path: Path) -> None:
+    data = read_own(table(tmp_path, "a,y\n1,u\n2,v\n1,v\n1,\n2,v\n1,u\n"))
+    assert data.remarks == ("1 example is in different classes with the same content: row 1 = row 3 = row 6",)
+    assert data.twins.tolist() == [0, 1, 0, 0, 1, 0]
+
+
+def test_a_parquet_table(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pandas.DataFrame({"a": [1, 2, 3], "target": [0.0, np.nan, 2.0], "b": pandas.array([1, None, 3], "Int64")})
+    frame.index = [7, 8, 9]  # an index is no feature
+    path = tmp_path / "t.parquet"
+    frame.to_parquet(path)
+    data = read_own(path, skip_bad=True)
+    assert (data.x.tolist(), data.y.tolist(), data.columns) == ([[1, 1], [3, 3]], ["0", "2"], ("a", "b"))
     assert_refused(path, "row 2", "'b'")
+    path.write_bytes(path.read_bytes()[:-20])
+    assert_refused(path, "cannot be read as a table")
 
 
 def test_a_parquet_file(tmp_path: Path) -> None:
@@ -571,7 +632,7 @@ def test_a_parquet_file(tmp_path: Path) -> None:
 
 def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = table(tmp_path, "a,y\n1,2\n").rename(tmp_path / "t.parquet")
-    for library in ("pyarrow", "fastparquet"):
+    for library in ("pyarrow", "pyarrow.parquet"):
         monkeypatch.setitem(sys.modules, library, None)
     assert_refused(path, "`pip install pyarrow`")
     monkeypatch.setitem(sys.modules, "pandas", None)

@@ -1,19 +1,32 @@
 """From users' files to a model folder and predictions: what is written, what it says, and that it can be trusted."""
 
+import base64
 import csv
+import io
 import json
+import re
+import shutil
+from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from PIL import Image
+from safetensors.torch import load_file, save_file
 
+from ict.calibration import reliability
 from ict.errors import UserError
-from ict.model_folder import load_model
+from ict.fitted import Network
+from ict.graph import GraphPropagation
+from ict.held_out import hold_out
+from ict.inputs import fit_inputs
+from ict.model_folder import SavedModel, load_model, save_model
 from tests.test_cli import ict
 from tests.test_estimator import blobs
+from tests.test_own import noise, save
 
 SHORT = ("--steps", "40", "--device", "cpu")
 
@@ -30,21 +43,32 @@ def table(path: Path, per_class: int = 20) -> tuple[Any, Any]:
     return y, names[truth]
 
 
+@pytest.fixture(scope="module")
+def fitted_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, Any]:
+    pytest.importorskip("pandas")
+    folder, said = tmp_path_factory.mktemp("fitted"), io.StringIO()
+    y, truth = table(folder / "data.csv")
+    with pytest.MonkeyPatch.context() as monkeypatch, redirect_stdout(said):
+        monkeypatch.chdir(folder)
+        assert ict(monkeypatch, "fit", "data.csv", "--out", "model", *SHORT) == 0
+    return folder, said.getvalue(), truth[y < 0]
+
+
 @pytest.fixture
 def fitted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    fitted_once: tuple[Path, str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Path, str, Any]:
-    pytest.importorskip("pandas")
+    """A copy of a fitted model's folder and data, where a test may break things; what fit said; the truth."""
+    folder, said, truth = fitted_once
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    y, truth = table(tmp_path / "data.csv")
-    assert ict(monkeypatch, "fit", "data.csv", "--out", "model", *SHORT) == 0
-    return tmp_path, capsys.readouterr().out, truth[y < 0]
+    return tmp_path, said, truth
 
 
 def test_fit_writes_a_model_and_predictions_for_every_unlabeled_row(fitted: tuple[Path, str, Any]) -> None:
     folder, said, truth = fitted
     assert {p.name for p in (folder / "model").iterdir()} == {
-        "model.safetensors", "config.json", "labels.json", "README.md", "predictions.csv",
+        "model.safetensors", "config.json", "labels.json", "README.md", "predictions.csv", "next.csv", "report.html",
     }  # fmt: skip
     rows = list(csv.DictReader((folder / "model/predictions.csv").read_text().splitlines()))
     assert len(rows) == len(truth) == 180
@@ -63,19 +87,128 @@ def test_the_held_out_number_is_that_of_the_saved_model_on_rows_it_never_saw(fit
     assert about["test"] in said
 
 
+def test_probabilities_are_the_softmax_of_logits_over_the_saved_temperature(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    table(tmp_path / "data.csv")
+    assert ict(monkeypatch, "fit", "data.csv", "--method", "ict", *SHORT) == 0
+    folder, said = tmp_path, capsys.readouterr().out
+    config = json.loads((folder / "model/config.json").read_text())
+    temperature = config["temperature"]
+    assert temperature != 1 and f"temperature {temperature:.2f}, from 48 labeled examples" in said
+    assert config["calibration"] in said and config["calibration"] in (folder / "model/README.md").read_text()
+    model = load_model(folder / "model")
+    rows = list(csv.DictReader((folder / "model/predictions.csv").read_text().splitlines()))
+    frame = list(csv.reader((folder / "data.csv").read_text().splitlines()))[1:]
+    x = np.array([frame[int(row["example"].removeprefix("row ")) - 1][:6] for row in rows], dtype=np.float32)
+    assert isinstance(model.network, Network)
+    with torch.no_grad():
+        logits = model.network.module.double()(torch.from_numpy(model.inputs(x)).double())
+    expected = (logits / temperature).softmax(1).numpy()
+    found = np.array([[float(row[f"p({name})"]) for name in ("ant", "bee", "cow")] for row in rows])
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_next_names_unlabeled_rows_once_and_in_order(fitted: tuple[Path, str, Any]) -> None:
+    folder, said, _ = fitted
+    rows = list(csv.DictReader((folder / "model/next.csv").read_text().splitlines()))
+    predictions = {
+        row["example"]: row for row in csv.DictReader((folder / "model/predictions.csv").read_text().splitlines())
+    }
+    assert list(rows[0]) == ["rank", "example", "guess", "probability", "cluster", "why"]
+    assert [row["rank"] for row in rows] == [str(i) for i in range(1, 101)]
+    assert len({row["example"] for row in rows}) == 100
+    for row in rows:
+        predicted = predictions[row["example"]]
+        assert (row["guess"], row["probability"]) == (predicted["label"], predicted["probability"])
+        assert row["guess"] in row["why"]
+    assert all(f"model/{name}" in said for name in ("model.safetensors", "predictions.csv", "next.csv", "report.html"))
+
+
+def test_the_report_says_what_the_command_said(fitted: tuple[Path, str, Any]) -> None:
+    folder, said, _ = fitted
+    page = (folder / "model/report.html").read_text()
+    accuracy = re.search(r"\d+ of 12 held-out labels right", said)
+    assert accuracy and accuracy.group() in page
+    assert json.loads((folder / "model/config.json").read_text())["calibration"] in page
+    assert "ict fit data.csv --out model --steps 40 --device cpu" in page
+    assert page.count("<svg") == 3, "two intervals and reliability; a graph has no learning curves"
+    assert "There are no learning curves" in page
+    first = next(csv.DictReader((folder / "model/next.csv").read_text().splitlines()))
+    assert page.index("What to label next") < page.index(first["example"])
+
+
+def test_a_temperature_that_is_none_is_refused(fitted: tuple[Path, str, Any]) -> None:
+    path = fitted[0] / "model/config.json"
+    for temperature in (0, -1, "warm", float("inf"), float("nan")):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"temperature": temperature}))
+        with pytest.raises(UserError, match="not a whole model"):
+            load_model(path.parent)
+
+
+def test_enough_labels_are_split_into_validation_and_test(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(560) % 2
+    x = (rng.normal(size=(560, 4)) + y[:, None]).astype(np.float32)
+    known = np.where(np.arange(560) < 520, y, -1)
+    np.savez(tmp_path / "data.npz", x=x, y=known)
+    monkeypatch.chdir(tmp_path)
+    assert ict(monkeypatch, "fit", "data.npz", "--method", "mean-teacher", *SHORT) == 0
+    said = capsys.readouterr().out
+    assert "of 104 held-out labels right" in said and "from 52 validation examples" in said
+    about = json.loads((tmp_path / "model/config.json").read_text())["about"]
+    assert about["labeled"] == 520 - 104 - 52 and about["unlabeled"] == 40
+    page = (tmp_path / "model/report.html").read_text()
+    assert page.count("<svg") == 5 and "Error on validation examples" in page
+    assert "was not measured" in page, "a method that was asked for is compared with nothing"
+    (_, test), model = hold_out(known, seed=0), load_model(tmp_path / "model")
+    errors = [
+        f"{reliability(replace(model, temperature=t).predict_proba(x[test]), y[test]).error:.1%}"
+        for t in (1.0, model.temperature)
+    ]
+    assert errors[0] != errors[1] and f"{errors[0]} before calibration and {errors[1]} after" in page
+
+
+def test_images_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    x = rng.integers(0, 100, (60, 8, 8), dtype=np.uint8) + 100 * y[:, None, None].astype(np.uint8)
+    np.savez(tmp_path / "data.npz", x=x, y=np.where(np.arange(60) < 8, y, -1))
+    monkeypatch.chdir(tmp_path)
+    assert ict(monkeypatch, "fit", "data.npz", "--method", "supervised", "--steps", "10", "--device", "cpu") == 0
+    page = (tmp_path / "model/report.html").read_text()
+    sources = re.findall(r'<img src="data:image/png;base64,([^"]*)" alt="row (\d+)"', page)
+    assert len(sources) == 10 + 24 + 24
+    for content, row in sources:
+        pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(content))))
+        assert np.array_equal(pixels, x[int(row) - 1])
+
+
 def test_predict_gives_what_fit_gave(
     fitted: tuple[Path, str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, _, _ = fitted
     assert ict(monkeypatch, "predict", "model", "data.csv", "-o", "again.csv") == 0
+    assert "Probabilities are calibrated" in capsys.readouterr().out
     again = {row["example"]: row for row in csv.DictReader((folder / "again.csv").read_text().splitlines())}
     rows = list(csv.DictReader((folder / "model/predictions.csv").read_text().splitlines()))
     assert len(again) == 240 and all(again[row["example"]] == row for row in rows)
 
 
-def test_a_model_folder_is_read_without_running_anything_from_it(fitted: tuple[Path, str, Any]) -> None:
-    folder, _, _ = fitted
+def test_a_model_folder_is_read_without_running_anything_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path
+    table(folder / "data.csv")
+    assert ict(monkeypatch, "fit", "data.csv", "--method", "supervised", *SHORT) == 0
     model = load_model(folder / "model")
+    assert isinstance(model.network, Network)
     weights = load_file(folder / "model/model.safetensors")
     assert all(torch.equal(t, weights[name]) for name, t in model.network.module.state_dict().items())
     (folder / "model/model.safetensors").write_bytes(b"\x80\x04cos\nsystem\n")
@@ -101,13 +234,18 @@ def test_too_few_labels_to_hold_some_out_are_told(
     table(tmp_path / "few.csv", per_class=2)
     assert ict(monkeypatch, "fit", "few.csv", "--method", "ict", *SHORT) == 0
     assert "no accuracy was measured" in capsys.readouterr().out
+    table(tmp_path / "fewer.csv", per_class=1)
+    assert ict(monkeypatch, "fit", "fewer.csv", "--method", "ict", "--out", "other", *SHORT) == 0
+    assert "not calibrated: a class has fewer than two labels" in capsys.readouterr().out
+    assert json.loads((tmp_path / "other/config.json").read_text())["temperature"] == 1
+    assert "not calibrated" in (tmp_path / "other/README.md").read_text()
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         (["fit", "nowhere"], "nowhere"),
-        (["fit", "data.csv", "--method", "graph"], "graph"),
+        (["fit", "data.csv", "--out", "data.csv/model"], "only read"),
         (["fit", "data.csv", "--method", "itc"], "ict"),
         (["predict", "nowhere", "data.csv"], "nowhere"),
     ],
@@ -126,3 +264,59 @@ def test_mistakes_are_sentences_and_leave_nothing_behind(
     assert ict(monkeypatch, *words, *options) == 2
     assert says in capsys.readouterr().err
     assert {p.name for p in tmp_path.iterdir()} == {"data.csv"}
+
+
+def test_a_graph_is_saved_and_predicts_as_it_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    X, y, _ = blobs()
+    inputs = fit_inputs(X)
+    graph = GraphPropagation(n_neighbors=7, alpha=0.99).fit(inputs(X), y)
+    new = np.random.default_rng(5).uniform(X.min(0), X.max(0), X.shape)  # between the blobs, where neighbors disagree
+    save_model(tmp_path / "model", SavedModel(graph, inputs, ("a", "b", "c")), {"test": "none"})
+    loaded = load_model(tmp_path / "model")
+    assert isinstance(loaded.network, GraphPropagation) and loaded.network.settings() == graph.settings()
+    assert np.array_equal(loaded.predict_proba(new), graph.predict_proba(inputs(new)))
+    arrays = load_file(tmp_path / "model/model.safetensors")
+    assert set(arrays) == {"center", "nodes", "probs", "scale"}
+    training = arrays["nodes"] + arrays["center"]
+    assert np.allclose(np.unique(inputs(X), axis=0), training.numpy(), atol=1e-6), "the training rows are in the file"
+    for wrong in (arrays["probs"][:-1], arrays["probs"][:, :2]):
+        save_file({**arrays, "probs": wrong.contiguous()}, tmp_path / "model/model.safetensors")
+        with pytest.raises(UserError, match="not a whole model"):
+            load_model(tmp_path / "model")
+
+
+def test_auto_compares_the_graph_too(fitted: tuple[Path, str, Any]) -> None:
+    folder, said, _ = fitted
+    assert isinstance(load_model(folder / "model").network, GraphPropagation), "blobs are what a graph is best at"
+    assert said.startswith("graph, 48 labeled")
+    assert "graph of 228 training examples" in (folder / "model/README.md").read_text()
+
+
+def test_nothing_is_written_into_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    photos = tmp_path / "photos"
+    for i in range(12):
+        save(photos / ("cat", "dog", "unlabeled")[i % 3] / f"{i}.png", noise(i, 8, 8))
+
+    def listing() -> list[tuple[str, int, int]]:
+        return sorted((str(p), p.stat().st_mtime_ns, p.stat().st_size) for p in [photos, *photos.rglob("*")])
+
+    before = listing()
+    monkeypatch.chdir(tmp_path)
+    assert ict(monkeypatch, "fit", photos, "--out", "model", "--method", "graph") == 0
+    assert ict(monkeypatch, "predict", "model", photos) == 0
+    monkeypatch.chdir(photos)
+    assert ict(monkeypatch, "fit", ".", "--method", "graph") == 2
+    assert ict(monkeypatch, "predict", "../model", ".") == 2
+    assert ict(monkeypatch, "predict", "../model", "cat", "-o", "../p.csv") == 0
+    assert listing() == before
+
+
+def test_one_class_alone_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("cat/a.png", "unlabeled/b.png"):
+        save(tmp_path / "photos" / name, noise(0, 8, 8))
+    assert ict(monkeypatch, "fit", tmp_path / "photos", "--out", tmp_path / "model") == 2
+    assert "one class alone, 'cat'" in capsys.readouterr().err

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from sklearn.datasets import load_digits
 
 from ict import cli
@@ -43,6 +44,24 @@ def tiny_cifar10(folder: Path) -> None:
         rows.tofile(batches / f"{name}.bin")
 
 
+def some_photos(folder: Path) -> None:
+    images, truth = load_digits(return_X_y=True)
+    for i in range(60):
+        home = folder / (("cat", "dog")[truth[i] % 2] if i < 20 else "unlabeled")
+        home.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((images[i].reshape(8, 8) * 15).astype(np.uint8)).save(home / f"{i}.png")
+
+
+def run(monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert not end.value.code
+
+
+(FIT,) = [words for words in COMMANDS if words[1] == "fit"]
+
+
 @pytest.mark.filterwarnings("ignore:fast mode needs a GPU")
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_command(words: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -58,10 +77,24 @@ def test_command(words: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         words = [*words, "--budget", "4", "--set", "network.width=4", "--seeds", "1"]
     if words[1] == "figure":
         words = ["1" if word == "10" else word for word in words]
-    monkeypatch.setattr(sys, "argv", words)
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    assert not end.value.code
+    if words[1] in ("search", "trials"):
+        words = [*words, "--workers", "1", *(w for setting in SHORTER["digits-100/ict"] for w in ("--set", setting))]
+        words = ["0-0" if word == "0-2" else word for word in words]
+    if words[1] in ("fit", "predict", "export"):
+        monkeypatch.setenv("ICT_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setattr("ict.defaults.default_steps", lambda n: 8)
+        some_photos(tmp_path / "photos")
+        if words[1] != "fit":
+            run(monkeypatch, [*FIT, "--method", "ict"])  # a graph cannot be exported
+    run(monkeypatch, words)
+    if words[1] == "fit":
+        assert {"model.safetensors", "predictions.csv", "next.csv", "report.html"} <= {
+            path.name for path in Path("model").iterdir()
+        }
+    if words[1] == "export":
+        assert Path("model.onnx").exists()
+    if words[1] == "search":
+        assert len(list(tmp_path.glob("runs/search/**/winner.json"))) == 1
     if words[1] == "train":
         assert len(list(tmp_path.glob("runs/*/*/seed*/result.json"))) == 1
     if words[1] == "compare":
@@ -73,7 +106,8 @@ def test_command(words: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 
 def test_it_has_commands_of_every_kind() -> None:
-    assert {words[1] for words in COMMANDS} == {"list", "train", "show", "compare", "table", "figure"}
+    kinds = {"list", "train", "show", "compare", "table", "figure", "search", "trials", "fit", "predict", "export"}
+    assert {words[1] for words in COMMANDS} == kinds
 
 
 PYTHON = [block for language, block in BLOCKS if language == "python"]

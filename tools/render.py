@@ -157,6 +157,10 @@ def estimator() -> str:
     )
 
 
+def example() -> str:
+    return f"```\n{(ROOT / 'results/digits_four_labels.txt').read_text().strip()}\n```"
+
+
 def graph() -> str:
     result = read("graph")
     return (
@@ -329,6 +333,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "ladder": ladder,
     "gpu": gpu,
     "estimator": estimator,
+    "example": example,
 }
 
 

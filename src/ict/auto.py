@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ict.fitted import GRAPH, Array, Fitter, Model, Network, hidden_folds
+from ict.fitted import GRAPH, GRAPH_LIMIT, Array, Fitter, Look, Model, Network, hidden_folds
 from ict.verdict import Verdict, verdict
 
 AUTO = "auto"  # the name of this choice among the methods
@@ -23,6 +23,7 @@ class Choice:
     verdict: Verdict | None  # none where no fold was possible
     errors: dict[str, list[float]]  # by candidate and fold
     remark: str
+    guesses: tuple[Array, NDArray[np.int64]] | None = None  # the winner's probabilities of held-out labels, and those
 
 
 def choose(
@@ -32,29 +33,37 @@ def choose(
     n_classes: int,
     seed: int,
     candidates: tuple[str, ...] = CANDIDATES,
+    look: Look | None = None,
 ) -> Choice:
-    """Compare, refit the winner on everything; a winner is never worse than supervised on its own folds."""
+    """Compare, refit the winner on everything; a winner is never worse than supervised on its own folds.
+
+    `look` is for the refit alone.
+    """
     fewest = int(np.bincount(labels[labels >= 0], minlength=n_classes).min())
     if fewest < 2 or (labels >= 0).all():
         method = "ict" if (labels < 0).any() else "supervised"
         why = "a class has fewer than two labels" if fewest < 2 else "nothing is unlabeled"
         remark = f"No folds were compared, since {why}: {method} was taken."
-        return Choice(method, fitter.fit(method, inputs, labels, n_classes, seed), None, {}, remark)
+        return Choice(method, fitter.fit(method, inputs, labels, n_classes, seed, look), None, {}, remark)
+    if len(labels) > GRAPH_LIMIT:
+        candidates = tuple(name for name in candidates if name != GRAPH)
     errors: dict[str, list[float]] = {name: [] for name in candidates}
-    sizes = []
+    guesses: dict[str, list[Array]] = {name: [] for name in candidates}
+    known = []
     quick = fitter.shorter(_SHORTER, len(labels))
     for hidden, held_out in hidden_folds(labels, min(_FOLDS, fewest), seed):
-        sizes.append(len(held_out))
+        known.append(labels[held_out])
         for name in candidates:
             model = quick.fit(name, inputs, hidden, n_classes, seed)
             if isinstance(model, Network) and model.interrupted:
                 return Choice(name, model, None, {}, f"Interrupted while methods were compared: {name} as it was then.")
-            wrong = model.predict_proba(inputs[held_out]).argmax(1) != labels[held_out]
-            errors[name].append(float(wrong.mean()))
+            guesses[name].append(model.predict_proba(inputs[held_out]))
+            errors[name].append(float((guesses[name][-1].argmax(1) != known[-1]).mean()))
     # a few held-out labels cannot tell the good from the better: between equals ICT for images, whose shifts teach it
     # what no graph knows, and the graph for vectors
     preferred = ("ict", GRAPH, "supervised") if inputs.ndim > 2 else (GRAPH, "ict", "supervised")
     winner = min((name for name in preferred if name in candidates), key=lambda name: float(np.mean(errors[name])))
-    said = verdict(errors["supervised"], errors[winner], sizes) if winner != "supervised" else None
+    said = verdict(errors["supervised"], errors[winner], list(map(len, known))) if winner != "supervised" else None
     remark = str(said) if said else "The unlabeled rows did not help on the folds: supervised was taken."
-    return Choice(winner, fitter.fit(winner, inputs, labels, n_classes, seed), said, errors, remark)
+    model = fitter.fit(winner, inputs, labels, n_classes, seed, look)
+    return Choice(winner, model, said, errors, remark, (np.concatenate(guesses[winner]), np.concatenate(known)))

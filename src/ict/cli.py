@@ -2,11 +2,12 @@
 
 import json
 import os
+import shlex
 import sys
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -30,6 +31,21 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change the recipe, e.g. train.steps=500."),
 ]
+ModeName = Annotated[Literal["exact", "fast"], typer.Option(help="Bit-reproducible, or quick on a GPU.")]
+StorageAddress = Annotated[
+    str | None,
+    typer.Option(
+        envvar="ICT_STORAGE",
+        show_envvar=True,
+        metavar="ADDRESS",
+        help="Where the study is kept: postgresql://... for several machines. [default: a SQLite file in --out]",
+    ),
+]
+StudyName = Annotated[str | None, typer.Option(help="The study's name. [default: by what it runs]")]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Processes that train here. [default: one a GPU, or else one a core]")
+]
+Grace = Annotated[float, typer.Option(min=0.5, help="Seconds of silence after which a worker counts as dead.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON alone on stdout.")]
 
 
@@ -60,7 +76,7 @@ def train(
     ] = None,
     settings: Settings = None,
     device: DeviceName = "auto",
-    mode: Annotated[Literal["exact", "fast"], typer.Option(help="Bit-reproducible, or quick on a GPU.")] = "exact",
+    mode: ModeName = "exact",
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the newest checkpoint.")] = False,
     force: Annotated[bool, typer.Option("--force", help="With --resume: although the recipe changed.")] = False,
     data_dir: DataDir = None,
@@ -68,6 +84,9 @@ def train(
         bool | None,
         typer.Option(help="Under torchrun: batch norm by the whole batch. [default: yes, but in fast mode]"),
     ] = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write the metrics for TensorBoard too, into the run's folder.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train by a recipe, evaluate once on the test set and write a run folder.
@@ -82,10 +101,18 @@ def train(
     chosen = [] if algorithm is None else [f"algorithm={algorithm}"]
     resolved = change(find(recipe), [*chosen, *(settings or [])])
     folder = out or run.default_folder(resolved, seed)
-    with (
-        _interruptible("the same command with --resume"),
-        progress_bar(resolved.train.steps, shown=_speaks()) as advance,
-    ):
+    with ExitStack() as stack:
+        stack.enter_context(_interruptible("the same command with --resume"))
+        logs = [stack.enter_context(progress_bar(resolved.train.steps, shown=_speaks()))]
+        if tensorboard and _speaks():
+            from ict.tensorboard import tensorboard as board
+
+            logs.append(stack.enter_context(board(folder)))
+
+        def log(record: dict[str, Any]) -> None:
+            for take in logs:
+                take(record)
+
         finished = run.train(
             resolved,
             seed=seed,
@@ -95,7 +122,7 @@ def train(
             resume=resume,
             force=force,
             data_dir=data_dir,
-            log=advance,
+            log=log,
             sync_bn=sync_bn,
         )
     if _speaks():
@@ -126,6 +153,10 @@ def fit(
     method: Annotated[str, typer.Option(help="auto, or a method such as ict or mean-teacher.")] = "auto",
     labels: Annotated[Path | None, typer.Option(help="A CSV of paths and labels, or labels of a .npy.")] = None,
     label_column: Annotated[str | None, typer.Option(help="The column of a table that holds the labels.")] = None,
+    valid: Annotated[Path | None, typer.Option(help="Labeled examples of the same kind to validate on.")] = None,
+    test: Annotated[
+        Path | None, typer.Option(help="Labeled examples of the same kind to test on. [default: held out of PATH]")
+    ] = None,
     size: Annotated[
         int | None, typer.Option(min=4, help="Side of the square images. [default: by their sizes]")
     ] = None,
@@ -135,26 +166,54 @@ def fit(
     settings: Settings = None,
     device: DeviceName = "auto",
 ) -> None:
-    """Train on your own labeled and unlabeled examples; write a model and predictions for the unlabeled ones."""
-    from ict.data.own import read_own
+    """Train on your own labeled and unlabeled examples; write a model, predictions, a report and what to label next."""
+    from ict.console import count_bar
+    from ict.data.own_parts import read_parts
     from ict.fitted import Fitter
     from ict.own_fit import fit_files
 
-    data = read_own(path, labels=labels, label_column=label_column, size=size, skip_bad=skip_bad)
-    typer.echo(fit_files(data, out, method, Fitter(None, steps, tuple(settings or ()), device, verbose=1), seed))
+    with count_bar("reading") as progress:
+        given = read_parts(
+            path,
+            valid=valid,
+            test=test,
+            labels=labels,
+            label_column=label_column,
+            size=size,
+            skip_bad=skip_bad,
+            progress=progress,
+        )
+    fitter = Fitter(None, steps, tuple(settings or ()), device, verbose=1)
+    typer.echo(fit_files(given, out, method, fitter, seed, command=shlex.join(["ict", *sys.argv[1:]])))
 
 
 @app.command()
 def predict(
     model: Annotated[Path, typer.Argument(help="A folder that 'ict fit' wrote.")],
     path: Annotated[Path, typer.Argument(help="Examples of the same kind.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file of predictions.")] = Path("predictions.csv"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file of predictions; - for standard output.")] = Path(
+        "predictions.csv"
+    ),
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out what cannot be read, and say so.")] = False,
 ) -> None:
-    """Predict with a fitted model."""
-    from ict.own_fit import predict_files
+    """Predict with a fitted model, however many the examples."""
+    from ict.console import count_bar
+    from ict.predictions import STDOUT, predict_files
 
-    typer.echo(predict_files(model, path, out, skip_bad=skip_bad))
+    with count_bar("predicting") as progress:
+        said = predict_files(model, path, out, skip_bad=skip_bad, progress=progress)
+    typer.echo(said, err=out == STDOUT)
+
+
+@app.command()
+def export(
+    model: Annotated[Path, typer.Argument(help="A folder that 'ict fit' wrote.")],
+    onnx: Annotated[Path, typer.Option(metavar="FILE", help="The ONNX file.")],
+) -> None:
+    """Write a fitted model as one ONNX file that takes examples as they were read, and check it."""
+    from ict.export import export_onnx
+
+    typer.echo(export_onnx(model, onnx))
 
 
 @app.command()
@@ -323,6 +382,104 @@ def compare(
         )
     files = ", ".join(f"{folder / name}" for name in ("compare.json", "compare.md", "compare.png"))
     typer.echo(json.dumps(summary, indent=2) if as_json else f"{table(summary)}\n\n{files}")
+
+
+@app.command()
+def search(
+    recipe: Annotated[str, typer.Argument(help="A name that 'ict list' shows, or a JSON file.")],
+    params: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--param",
+            metavar="KEY=VALUES",
+            help="What to search: KEY=1,10,100 or KEY=log:0.05:2, lin:0:1, int:1:8. [default: the paper's grid]",
+        ),
+    ] = None,
+    sampler: Annotated[
+        Literal["grid", "tpe", "random"] | None,
+        typer.Option(help="How to choose. [default: grid where all values are listed, else tpe]"),
+    ] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="Trials of all workers together. [default: 20]")] = None,
+    timeout: Annotated[
+        float | None, typer.Option(min=0, help="Seconds after which no further trial is begun here.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of every trial, and of the sampler.")] = 0,
+    prune: Annotated[bool, typer.Option("--prune/--no-prune", help="End bad trials early.")] = True,
+    storage: StorageAddress = None,
+    study: StudyName = None,
+    workers: Workers = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for trials and report. [default: runs/search/RECIPE/STUDY]")
+    ] = None,
+    settings: Settings = None,
+    device: DeviceName = "auto",
+    mode: ModeName = "exact",
+    data_dir: DataDir = None,
+    grace: Grace = 60.0,
+    report: Annotated[bool, typer.Option("--report", help="Run nothing: write the report of what there is.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Search a recipe's best settings on its validation split; the test set is never read."""
+    from ict.storage import require_optuna
+
+    require_optuna()
+    from ict import search as searching
+    from ict.recipe import change
+    from ict.recipes import find
+    from ict.workers import Place
+
+    place = Place(storage or "", workers, device, mode, data_dir, grace, timeout)
+    plan = searching.plan_search(
+        change(find(recipe), settings or []),
+        place,
+        params=params or [],
+        sampler=sampler,
+        trials=trials,
+        seed=seed,
+        prune=prune,
+        study=study,
+        out=out,
+    )
+    with _interruptible("the same command"):
+        summary = searching.report(plan) if report else searching.search(plan)
+    typer.echo(json.dumps(summary, indent=2) if as_json else searching.text(summary, plan.out))
+    if summary["winner"] is None:
+        _fail("no trial is complete.", 1)
+
+
+@app.command()
+def trials(
+    recipes: Annotated[list[str], typer.Argument(metavar="RECIPE...", help="Names that 'ict list' shows, JSON files.")],
+    seeds: Annotated[str, typer.Option(help="Such as 0-2 or 0,3,5.")] = "0-2",
+    storage: StorageAddress = None,
+    study: StudyName = None,
+    workers: Workers = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the runs. [default: runs/trials]")] = None,
+    results: Annotated[Path, typer.Option(help="Folder for a result file of each run.")] = Path("results/trials"),
+    settings: Settings = None,
+    device: DeviceName = "auto",
+    mode: ModeName = "exact",
+    data_dir: DataDir = None,
+    grace: Grace = 60.0,
+    as_json: AsJson = False,
+) -> None:
+    """Run recipes over seeds, spread over workers, GPUs and machines; what is complete is not run again."""
+    from ict.storage import require_optuna
+
+    require_optuna()
+    from ict import trials as running
+    from ict.workers import Place
+
+    place = Place(storage or "", workers, device, mode, data_dir, grace)
+    plan = running.plan_trials(
+        recipes, place, seeds=seeds, settings=settings or [], study=study, out=out, results=results
+    )
+    with _interruptible("the same command"):
+        ended = running.run_trials(plan)
+    complete = [trial.notes["result"] for trial in ended if trial.outcome == "complete"]
+    typer.echo(json.dumps(complete, indent=2) if as_json else running.text(plan, ended))
+    if len(complete) < len(ended):
+        _fail(f"{len(ended) - len(complete)} of {len(ended)} runs failed.", 1)
 
 
 def main() -> None:

@@ -13,22 +13,33 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 @contextmanager
 def progress_bar(total: int, title: str = "", shown: bool = True) -> Iterator[Callable[[dict[str, Any]], None]]:
     """A function that takes a record of metrics and moves the bar to its step; silent when stderr is no terminal."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), disable=not (shown and sys.stderr.isatty())) as progress:
+    with _bar(shown) as progress:
         task = progress.add_task(title, total=total)
 
         def advance(record: dict[str, Any]) -> None:
             progress.update(task, completed=record["step"])
-            errors = [v for k, v in record.items() if k.startswith("valid_error_")]
-            if errors:
-                progress.update(task, description=f"{title} validation error {errors[-1]:.2%}")
+            if (error := validation_error(record)) is not None:
+                progress.update(task, description=f"{title} validation error {error:.2%}")
 
         yield advance
+
+
+@contextmanager
+def count_bar(title: str) -> Iterator[Callable[[int, int | None], None]]:
+    """A function that takes how many are done, and of how many where that is known; silent without a terminal."""
+    with _bar() as progress:
+        task = progress.add_task(title, total=None, visible=False)
+        yield lambda done, total: progress.update(task, completed=done, total=total, visible=True)
+
+
+def _bar(shown: bool = True) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True), disable=not (shown and sys.stderr.isatty()))
+
+
+def validation_error(record: dict[str, Any]) -> float | None:
+    """That of the evaluated network, which is the last of those that are validated; none in a record of training."""
+    return next((value for key, value in reversed(record.items()) if key.startswith("valid_error_")), None)
 
 
 def run_summary(result: dict[str, Any], folder: Path) -> str:

@@ -62,5 +62,5 @@ def _slower(recipe: Recipe) -> Optimizer:
 
 def _network(shape: tuple[int, ...]) -> Part:
     if len(shape) == 3 and min(shape[1:]) >= 4:
-        return Part("convnet", {"width": 16 if min(shape[1:]) <= 12 else 32})
+        return Part("convnet", {"width": 16 if min(shape[1:]) <= 16 else 32})
     return Part("mlp-wide")

@@ -2,18 +2,21 @@
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ict.errors import UserError
 
 
-def write_atomic(path: Path, content: bytes) -> None:
-    """Write beside `path`, force it to disk, then rename; an error leaves `path` as it was and no litter."""
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file beside `path`, forced to disk and renamed at the end; an error leaves `path` as it was and no litter."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
@@ -25,6 +28,11 @@ def write_atomic(path: Path, content: bytes) -> None:
         os.fsync(folder)  # the rename itself must survive a power cut
     finally:
         os.close(folder)
+
+
+def write_atomic(path: Path, content: bytes) -> None:
+    with replacing(path) as file:
+        file.write(content)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Fitting a method to arrays, without the rest of a run: no folder, no test set."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from ict.console import progress_bar
 from ict.data.arrays import from_arrays
@@ -27,9 +27,18 @@ from ict.settings import Optimizer
 Array = NDArray[Any]
 GRAPH = "graph"  # a method that trains no network
 _CHUNK = 1024  # examples predicted at a time
-_GRAPH_LIMIT = 100_000  # rows: beyond that the exact search for neighbors takes minutes
+GRAPH_LIMIT = 100_000  # rows: beyond that the exact search for neighbors takes minutes
 _FEW_LABELS = 10  # a class, up to which images are seeded
 _TRUSTED = 0.6  # share of held-out labels that a graph must guess to be believed
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is followed while a network is trained, and does not change it."""
+
+    valid: tuple[Array, NDArray[np.int64]] | None = None  # scaled inputs and labels that are not trained on
+    unlabeled: Array | None = None  # scaled inputs on which the network's certainty is followed
+    times: int = 30  # evaluations in a fit
 
 
 class Model(Protocol):
@@ -44,15 +53,26 @@ class Network:
     n_updates: int
     recipe: dict[str, Any]
     interrupted: bool  # by Ctrl-C, before its last update
+    history: tuple[loop.Record, ...] = ()  # metrics in the order of updates
+    seeding: int = 0  # updates before those, on labels that a graph guessed
+
+    def predict_proba(self, inputs: Array) -> Array:
+        return self._forward(inputs, lambda network, x: network(x).softmax(1))
+
+    def features(self, inputs: Array) -> Array:
+        """What the last layer gets [n, f]; the inputs themselves where the network does not tell."""
+        if not hasattr(self.module, "features"):
+            return inputs.reshape(len(inputs), -1)
+        return self._forward(inputs, lambda network, x: network.features(x).flatten(1))
 
     @torch.no_grad()
-    def predict_proba(self, inputs: Array) -> Array:
+    def _forward(self, inputs: Array, function: Callable[[Any, Tensor], Tensor]) -> Array:
         device = next(self.module.parameters()).device
         # float64 on a CPU, so that a row's answer does not depend on which others are asked with it
         dtype = torch.float64 if device.type == "cpu" else torch.float32
         network = deepcopy(self.module).to(dtype).eval()
         chunks = torch.from_numpy(inputs).split(_CHUNK)
-        found: Array = torch.cat([network(c.to(device, dtype)).softmax(1).double().cpu() for c in chunks]).numpy()
+        found: Array = torch.cat([function(network, c.to(device, dtype)).double().cpu() for c in chunks]).numpy()
         return found
 
 
@@ -65,19 +85,32 @@ class Fitter:
     settings: tuple[str, ...] = ()
     device: Device = "auto"
     verbose: int = 0
+    title: str = ""  # of the progress bar; by default the method
 
-    def fit(self, method: str, inputs: Array, labels: NDArray[np.int64], n_classes: int, seed: int) -> Model:
+    def fit(
+        self,
+        method: str,
+        inputs: Array,
+        labels: NDArray[np.int64],
+        n_classes: int,
+        seed: int,
+        look: Look | None = None,
+    ) -> Model:
         """`inputs` are scaled, [n, features] or [n, c, h, w]; `labels` are -1 where unknown."""
         if method == GRAPH:
             return GraphPropagation().fit(inputs, labels)
-        data = _balanced(from_arrays(inputs, labels, classes=tuple(map(str, range(n_classes)))))
+        valid = look.valid if look else None
+        data = _balanced(from_arrays(inputs, labels, valid=valid, classes=tuple(map(str, range(n_classes)))))
         recipe = default_recipe(method, data.shape, len(data.train), self.steps)
+        if look:
+            recipe = replace(recipe, eval=replace(recipe.eval, every=max(recipe.train.steps // look.times, 1)))
         network = self.network
         if network is not None:
             own = Part(OWN, {"class": type(network).__qualname__})
             # nothing is known about it, so an optimizer that asks for little: without batch norm SGD's rate collapses
             recipe = replace(recipe, network=own, optimizer=Optimizer(name="adam", lr=1e-3))
         guesses = graph_guesses(inputs, labels, seed) if method == "ict" else None
+        seeding = 0
         if guesses is not None:
             guessed = replace(data, train=Examples(data.train.x, torch.from_numpy(guesses)), labeled_rows=None)
             if inputs.ndim == 2:
@@ -86,30 +119,39 @@ class Fitter:
                 seeded = self._train(seeding_recipe(recipe), guessed, network, seed)
                 if seeded.interrupted:
                     return seeded
-                network, recipe = seeded.module, after_seeding(recipe)
-        return self._train(change(recipe, self.settings), data, network, seed)
+                network, recipe, seeding = seeded.module, after_seeding(recipe), seeded.n_updates
+        return replace(self._train(change(recipe, self.settings), data, network, seed, look), seeding=seeding)
 
     def shorter(self, times: int, n_examples: int) -> "Fitter":
         """The same with that many times fewer updates, and silent."""
         steps = self.steps or default_steps(n_examples)
         return replace(self, steps=max(steps // times, 1), verbose=0)
 
-    def _train(self, recipe: Recipe, data: Dataset, network: nn.Module | None, seed: int) -> Network:
+    def _train(
+        self, recipe: Recipe, data: Dataset, network: nn.Module | None, seed: int, look: Look | None = None
+    ) -> Network:
         target = pick_device(self.device)
+        history: list[loop.Record] = []
         interrupted = False
         with untouched_globals(target, threads_for(data)):
             job = prepare(recipe.resolved(), seed, data, network, target)
-            watch = loop.Watch(job.valid, job.view, recipe.eval)
-            with progress_bar(recipe.train.steps, recipe.name, shown=bool(self.verbose)) as advance:
+            unlabeled = None if look is None or look.unlabeled is None else torch.from_numpy(look.unlabeled)
+            watch = loop.Watch(job.valid, job.view, recipe.eval, unlabeled=unlabeled)
+            with progress_bar(recipe.train.steps, self.title or recipe.name, shown=bool(self.verbose)) as advance:
+
+                def record(metrics: loop.Record) -> None:
+                    history.append(metrics)
+                    advance(metrics)
+
                 try:
-                    loop.train(job.program, job.state, watch, advance, None, updater(job))
+                    loop.train(job.program, job.state, watch, record, None, updater(job))
                 except KeyboardInterrupt:
                     interrupted = True
                     warnings.warn(
                         f"interrupted after {job.state.step} updates; the model is as good as that.", stacklevel=4
                     )
             module = final_network(job.program, job.state, recipe.swa).eval()
-        return Network(module, job.state.step, recipe.to_dict(), interrupted)
+        return Network(module, job.state.step, recipe.to_dict(), interrupted, tuple(history))
 
 
 def graph_guesses(inputs: Array, labels: NDArray[np.int64], seed: int) -> NDArray[np.int64] | None:
@@ -118,7 +160,7 @@ def graph_guesses(inputs: Array, labels: NDArray[np.int64], seed: int) -> NDArra
     Vectors are always helped. Images, whose shifts teach a network more, only while labels are few.
     """
     counts = np.bincount(labels[labels >= 0])
-    if len(labels) > _GRAPH_LIMIT or (labels >= 0).all() or len(counts) < 2:
+    if len(labels) > GRAPH_LIMIT or (labels >= 0).all() or len(counts) < 2:
         return None
     if inputs.ndim > 2 and counts.max() > _FEW_LABELS:
         return None

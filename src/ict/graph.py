@@ -102,7 +102,7 @@ class GraphPropagation:
 
     def predict_proba(self, x_new: Array) -> NDArray[np.float32]:
         """[m, C]: the mean of the nearest training rows' answers, the nearer the heavier."""
-        if not hasattr(self, "transduction"):
+        if not hasattr(self, "_probs"):
             raise UserError("this GraphPropagation knows no labels yet: call fit first.")
         rows = _rows(x_new)
         if rows.shape[1] != len(self._center):
@@ -110,6 +110,24 @@ class GraphPropagation:
                 f"x_new has {rows.shape[1]} features, not {len(self._center)}: give those of the training rows."
             )
         return self._from_nearest(rows - self._center, None).astype(np.float32)
+
+    def settings(self) -> dict[str, Any]:
+        """The arguments that make an equal one."""
+        names = ("n_neighbors", "alpha", "class_balance", "guess", "second_alpha")
+        return {name: getattr(self, name) for name in names}
+
+    def arrays(self) -> dict[str, Array]:
+        """What `predict_proba` needs besides the settings: the training rows, their answers and their scales."""
+        return {"center": self._center, "nodes": self._search._fit_X, "probs": self._probs, "scale": self._scale}
+
+    def restored(self, arrays: dict[str, Array]) -> Self:
+        """Fitted as the one that `arrays` came from, except for `transduction`."""
+        nodes, self._center = arrays["nodes"], arrays["center"]
+        self._probs, self._scale = arrays["probs"], arrays["scale"]
+        if nodes.shape != (len(self._scale), len(self._center)) or len(self._probs) != len(nodes):
+            raise ValueError("the arrays of the graph do not fit each other")
+        self._search = NearestNeighbors().fit(nodes)
+        return self
 
     def _spread(self, weights: sp.csr_array, labels: Array, reached: NDArray[np.bool_]) -> Array:
         """Both passes; rows that no label reaches stay zero."""

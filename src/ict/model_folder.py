@@ -1,4 +1,4 @@
-"""A trained network as a folder that other programs can read: weights, settings, class names and a model card.
+"""A trained model as a folder that other programs can read: weights, settings, class names and a model card.
 
 Loading runs no code from the folder and unpickles nothing.
 """
@@ -8,15 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from torch import Tensor
 
 from ict import __version__
+from ict.calibration import tempered
 from ict.errors import UserError
 from ict.files import read_json, write_atomic, write_json
-from ict.fitted import Network
+from ict.fitted import GRAPH, Network
 from ict.folder import serialized
+from ict.graph import GraphPropagation
 from ict.inputs import ArrayInputs
 from ict.networks import NETWORKS
 
@@ -27,12 +31,15 @@ FORMAT = 1
 class SavedModel:
     """What can predict: examples as they were read, to probabilities of the named classes."""
 
-    network: Network
+    network: Network | GraphPropagation
     inputs: ArrayInputs
     classes: tuple[str, ...]
+    columns: tuple[str, ...] = ()  # the features of the table that it was fitted to
+    temperature: float = 1.0  # of the probabilities
+    calibration: str = "Probabilities are the model's own and not calibrated."
 
     def predict_proba(self, x: NDArray[Any]) -> NDArray[Any]:
-        return self.network.predict_proba(self.inputs(x))
+        return tempered(self.network.predict_proba(self.inputs(x)), self.temperature)
 
 
 def save_model(folder: Path, model: SavedModel, about: dict[str, Any]) -> None:
@@ -41,13 +48,19 @@ def save_model(folder: Path, model: SavedModel, about: dict[str, Any]) -> None:
     config = {
         "format": FORMAT,
         "ict": __version__,
-        "network": model.network.recipe["network"],
+        "network": _options(model.network),
         "inputs": asdict(model.inputs),
-        "updates": model.network.n_updates,
-        "recipe": model.network.recipe,
+        "columns": list(model.columns),
+        "temperature": model.temperature,
+        "calibration": model.calibration,
         "about": about,
     }
-    write_atomic(folder / "model.safetensors", serialized(model.network.module.state_dict()))
+    if isinstance(model.network, Network):
+        config |= {"updates": model.network.n_updates, "recipe": model.network.recipe}
+        tensors = model.network.module.state_dict()
+    else:
+        tensors = {name: torch.from_numpy(array) for name, array in model.network.arrays().items()}
+    write_atomic(folder / "model.safetensors", serialized(tensors))
     write_json(folder / "labels.json", {"classes": list(model.classes)})
     write_atomic(folder / "README.md", _card(model, about).encode())
     write_json(folder / "config.json", config)  # last: a folder without it is not a model
@@ -61,29 +74,58 @@ def load_model(folder: Path) -> SavedModel:
     if config.get("format") != FORMAT:
         raise UserError(f"{folder}/config.json has format {config.get('format')}: this version reads {FORMAT}.")
     try:
-        options = dict(config["network"])
         inputs = ArrayInputs(**{**config["inputs"], "shape": tuple(config["inputs"]["shape"])})
-        classes = tuple(labels["classes"])
-        probe = inputs(np.zeros((1, *inputs.shape)))
-        module = NETWORKS[options.pop("name")](tuple(probe.shape[1:]), len(classes), **options)
-        module.load_state_dict(load_file(folder / "model.safetensors"))
-    except (KeyError, TypeError, RuntimeError, OSError, SafetensorError) as problem:
+        classes, columns = tuple(labels["classes"]), tuple(config.get("columns", ()))
+        temperature = float(config.get("temperature", 1.0))
+        if not 0 < temperature < float("inf"):
+            raise ValueError(f"the temperature {temperature} is not above 0")
+        network = _network(config, inputs, len(classes), load_file(folder / "model.safetensors"))
+    except (KeyError, TypeError, ValueError, RuntimeError, OSError, SafetensorError) as problem:
         raise UserError(f"{folder} is not a whole model ({problem}): fit it again.") from None
-    return SavedModel(
-        Network(module.eval(), config.get("updates", 0), config.get("recipe", {}), False), inputs, classes
-    )
+    calibration = str(config.get("calibration", SavedModel.calibration))
+    return SavedModel(network, inputs, classes, columns, temperature, calibration)
+
+
+def _options(network: Network | GraphPropagation) -> dict[str, Any]:
+    if isinstance(network, Network):
+        options: dict[str, Any] = network.recipe["network"]
+        return options
+    return {"name": GRAPH, **network.settings()}
+
+
+def _network(
+    config: dict[str, Any], inputs: ArrayInputs, n_classes: int, tensors: dict[str, Tensor]
+) -> Network | GraphPropagation:
+    options = dict(config["network"])
+    name = options.pop("name")
+    if name == GRAPH:
+        if tensors["probs"].shape[1:] != (n_classes,):
+            raise ValueError(f"its answers are not for {n_classes} classes")
+        return GraphPropagation(**options).restored({name: t.numpy() for name, t in tensors.items()})
+    probe = inputs(np.zeros((1, *inputs.shape)))
+    module = NETWORKS[name](tuple(probe.shape[1:]), n_classes, **options)
+    module.load_state_dict(tensors)
+    return Network(module.eval(), config.get("updates", 0), config.get("recipe", {}), False)
+
+
+def _made_of(network: Network | GraphPropagation) -> str:
+    by = f"`ict` {__version__}"
+    if isinstance(network, Network):
+        return f"A {network.recipe['network']['name']} network trained by {by}."
+    rows = len(network.arrays()["nodes"])
+    return f"Label spreading over a graph of {rows} training examples, which `model.safetensors` holds, by {by}."
 
 
 def _card(model: SavedModel, about: dict[str, Any]) -> str:
     lines = [
         "# Model card",
         "",
-        f"A {model.network.recipe['network']['name']} network trained by `ict` {__version__}.",
+        _made_of(model.network),
         "",
         f"- classes: {len(model.classes)} (`labels.json`)",
         f"- an example: {'x'.join(map(str, model.inputs.shape))} numbers, scaled as `config.json` says",
         *(f"- {name}: {value}" for name, value in about.items() if isinstance(value, str | int | float)),
         "",
-        "Probabilities are the network's own; they are not calibrated.",
+        model.calibration,
     ]
     return "\n".join(lines) + "\n"

@@ -71,7 +71,7 @@ def run_all(
             waiting.append(index)
         else:
             finish(index, old)
-    with _crew(min(workers, len(waiting))) as pipes:
+    with crew(min(workers, len(waiting)), _run) as pipes:
         busy: dict[Pipe, int] = {}
         while waiting or busy:
             for pipe in pipes:
@@ -117,16 +117,19 @@ def _failed(problem: Exception, task: Task, keep_diverged: bool) -> Result:
 
 
 @contextmanager
-def _crew(size: int) -> Iterator[list[Pipe]]:
-    """Pipes to that many workers. They stop at the end; after a failure or Ctrl-C each saves a checkpoint first."""
+def crew(size: int, run: Callable[[Pipe, Any], tuple[str, Any]]) -> Iterator[list[Pipe]]:
+    """Pipes to that many workers, which answer what is sent to them by what `run`, a module's function, makes of it.
+
+    They stop at the end; after a failure or Ctrl-C each saves a checkpoint first.
+    """
     context = multiprocessing.get_context("spawn")  # a forked torch can deadlock in its thread pool
     pipes, processes = [], []
-    with _sigterm_interrupts():
+    with sigterm_interrupts():
         try:
             for _ in range(size):
                 ours, theirs = context.Pipe()
                 pipes.append(ours)
-                process = context.Process(target=_work, args=(theirs,), daemon=True)
+                process = context.Process(target=_work, args=(theirs, run), daemon=True)
                 _start(process)
                 processes.append(process)
                 theirs.close()  # or a worker's death would not end the pipe
@@ -159,7 +162,7 @@ def _start(process: multiprocessing.process.BaseProcess) -> None:
 
 
 @contextmanager
-def _sigterm_interrupts() -> Iterator[None]:
+def sigterm_interrupts() -> Iterator[None]:
     """SIGTERM is as good as Ctrl-C: the workers would outlive a parent that it ended at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -175,7 +178,7 @@ def _sigterm_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _work(pipe: Pipe) -> None:
+def _work(pipe: Pipe, run: Callable[[Pipe, Any], tuple[str, Any]]) -> None:
     """Run what comes in until nothing more can come."""
     torch.set_num_threads(THREADS)
     for number in _STOP:
@@ -183,7 +186,7 @@ def _work(pipe: Pipe) -> None:
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP)
         while True:
-            pipe.send(_run(pipe, pipe.recv()))
+            pipe.send(run(pipe, pipe.recv()))
     except (KeyboardInterrupt, EOFError, BrokenPipeError):
         os._exit(0)  # told to stop, or nothing left to do; an orderly end would take torch seconds and save nothing
 

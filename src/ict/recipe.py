@@ -116,7 +116,7 @@ def change(recipe: Recipe, settings: Iterable[str]) -> Recipe:
             replaced: Any = _resolve(section, Part(text))
             recipe = dataclasses.replace(recipe, **{section: replaced})
             continue
-        known = _keys(recipe)
+        known = keys(recipe)
         if key not in known:
             raise unknown("key", key, known)
         value = parse(text, known[key], key)
@@ -129,7 +129,7 @@ def change(recipe: Recipe, settings: Iterable[str]) -> Recipe:
     return recipe
 
 
-def _keys(recipe: Recipe) -> dict[str, Any]:
+def keys(recipe: Recipe) -> dict[str, Any]:
     """Every key that can be set, with its type."""
     targets: dict[str, Callable[..., Any]] = {**_SECTIONS}
     targets |= {kind: _PARTS[kind][part.name] for kind in _PARTS if (part := getattr(recipe, kind)).name != OWN}

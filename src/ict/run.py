@@ -84,6 +84,7 @@ def train(
     force: bool = False,
     data_dir: str | Path | None = None,
     checkpoint_seconds: float = 10.0,
+    test: bool = True,
     log: Callable[[loop.Record], None] | None = None,
     sync_bn: bool | None = None,
 ) -> Run:
@@ -91,7 +92,8 @@ def train(
 
     `recipe` is a name that `ict list` shows, a JSON file or a `Recipe`; `settings` are texts such as
     "train.steps=500". `data` (see `from_arrays`) and `network` replace the recipe's own; the module handed in
-    is copied, not changed. Without `out` nothing is written. `log` gets a dict every few steps.
+    is copied, not changed. Without `out` nothing is written. `log` gets a dict every few steps. Without `test` the test
+    set is dropped as soon as the data is read: no choice can have been made on it, and the result says so.
 
     Processes that torchrun has started share the run: each takes an equal part of every batch, and the first one
     writes and logs. `sync_bn`: batch norm by the whole batch; by default where there are several, unless in fast mode.
@@ -106,6 +108,8 @@ def train(
         shared = _check_sync(sync_bn, fast, ranks)
         recipe, data = _fill_in(recipe, settings, data, network, seed, data_dir)
         _check_shares(recipe, ranks)
+        if not test:
+            data = replace(data, test=_limited(data.test, 0))
         folder = Folder(Path(out)) if out is not None else None
         if folder:
             folder.check(recipe, seed, resume=resume, force=force)
@@ -118,7 +122,8 @@ def train(
         ranks.copy_first_(t for network in state.networks for t in (*network.parameters(), *network.buffers()))
         if folder:
             finished = None if force else ranks.by_first(folder.load_result)
-            if finished is not None:
+            # a run that left the test set out is only short of its evaluation
+            if finished is not None and (finished.get("tested", True) or not test):
                 tensors = ranks.by_first(lambda: folder.load_tensors(folder.model))
                 state.evaluated.load_state_dict(tensors)
                 return Run(finished, state.evaluated, job.view, folder.path)
@@ -139,7 +144,7 @@ def train(
             loop.train(job.program, state, watch, record, saver, updater(job, fast, shared))
             network = final_network(job.program, state, recipe.swa)
     with _memory_told(target), untouched_globals(target, threads):
-        result = ranks.by_first(lambda: job.result(network))
+        result = ranks.by_first(lambda: job.result(network) | {"tested": test})
     if folder and ranks.first:
         folder.save_tensors(folder.model, network.state_dict())
         write_json(folder.result, result)

@@ -1,7 +1,10 @@
 """A user's own data in memory: a folder of images, NumPy arrays, or a table."""
 
+import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ from numpy.typing import NDArray
 from ict.errors import UserError
 
 UNKNOWN = {"", "nan", "-1", "-1.0"}
+Progress = Callable[[int, int | None], None]  # how many are done, and of how many where that is known
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,14 @@ class OwnData:
     y: NDArray[np.object_]  # the label of each example as text, None where unknown
     names: tuple[str, ...]  # a path relative to the folder, or "row 17" counted from 1
     remarks: tuple[str, ...]  # what the user should know, in plain words
+    columns: tuple[str, ...] = ()  # of a table: the names of the features
+
+    @cached_property
+    def twins(self) -> NDArray[np.int64]:
+        """For every example the first one with the same content, often itself."""
+        first: dict[bytes, int] = {}
+        digests = (hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in self.x)
+        return np.array([first.setdefault(digest, i) for i, digest in enumerate(digests)], np.int64)
 
 
 def read_own(
@@ -29,13 +41,36 @@ def read_own(
     labels: Path | None = None,
     label_column: str | None = None,
     size: int | None = None,
+    gray: bool | None = None,
     skip_bad: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> OwnData:
     """Read a folder of images, a .npz or .npy of arrays, or a .csv or .parquet table.
 
-    `labels` is a file of labels for a folder or arrays; `size` and `progress` (done, total) are for images.
+    `labels` is a file of labels for a folder or arrays; `size`, `gray` and `progress` are for images, which are gray
+    if all their files are, unless `gray` says what they must be.
     """
+    data = _read(path, labels, label_column, size, gray, skip_bad, progress)
+    counts = Counter(label for label in data.y if label is not None)
+    single = sorted(label for label, n in counts.items() if n == 1)
+    remarks = list(data.remarks)
+    if single:
+        have = counted(len(single), "class has", "classes have")
+        remarks.append(f"{have} a single labeled example: {listed(single)}")
+    if not counts:
+        remarks.append("no example has a label")  # enough to predict on, not to learn from
+    return replace(data, remarks=(*remarks, *_torn(data)))
+
+
+def _read(
+    path: Path,
+    labels: Path | None,
+    label_column: str | None,
+    size: int | None,
+    gray: bool | None,
+    skip_bad: bool,
+    progress: Progress | None,
+) -> OwnData:
     if not path.exists():
         raise UserError(f"{path} does not exist: give a folder of images or a .npz, .npy, .csv or .parquet file.")
     if labels is not None and not labels.is_file():
@@ -49,7 +84,7 @@ def read_own(
 
         if label_column is not None and labels is None:
             raise UserError(f"label_column '{label_column}' needs a table, but {path} is a folder: pass labels too.")
-        return read_images(path, labels, label_column, size, skip_bad, progress)
+        return read_images(path, labels, label_column, size, gray, skip_bad, progress)
 
     from ict.data.own_tables import read_arrays, read_table
 
@@ -86,7 +121,8 @@ def _label_text(value: Any) -> str | None:
 def listed(names: Sequence[str]) -> str:
     """Up to five names, and how many more there are."""
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(names[:5]) + more
+    shown = ", ".join(names[:5]).encode("utf-8", "backslashreplace")  # a file's name need not be UTF-8
+    return shown.decode() + more
 
 
 def counted(n: int, singular: str, plural: str) -> str:
@@ -94,9 +130,32 @@ def counted(n: int, singular: str, plural: str) -> str:
     return f"{n} {singular if n == 1 else plural}"
 
 
-def no_labels(y: NDArray[np.object_]) -> list[str]:
-    """The remark on data without a single label: enough to predict on, not to learn from."""
-    return [] if any(label is not None for label in y) else ["no example has a label"]
+def images_left_out(names: Sequence[str]) -> list[str]:
+    could = counted(len(names), "image could not be read and was", "images could not be read and were")
+    return [f"{could} left out: {listed(names)}"] if names else []
+
+
+def rows_left_out(names: Sequence[str]) -> list[str]:
+    were = counted(len(names), "row was", "rows were")
+    return [f"{were} left out for lack of a finite number or for too many cells: {listed(names)}"] if names else []
+
+
+def made_gray(names: Sequence[str]) -> list[str]:
+    were = counted(len(names), "image in color was", "images in color were")
+    return [f"{were} made gray: {listed(names)}"] if names else []
+
+
+def _torn(data: OwnData) -> list[str]:
+    """The remark on examples that are the same but labeled differently."""
+    groups: dict[int, list[int]] = {}
+    for i in np.flatnonzero([label is not None for label in data.y]):
+        groups.setdefault(int(data.twins[i]), []).append(int(i))
+    torn = [" = ".join(data.names[i] for i in rows) for rows in groups.values() if len({data.y[i] for i in rows}) > 1]
+    if not torn:
+        return []
+    return [
+        f"{counted(len(torn), 'example is', 'examples are')} in different classes with the same content: {listed(torn)}"
+    ]
 
 
 def text_of(path: Path) -> str:

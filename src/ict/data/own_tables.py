@@ -3,99 +3,161 @@
 import csv
 import importlib
 import io
+import re
 import warnings
 import zipfile
 import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ict.data.own import OwnData, counted, label_texts, listed, no_labels, text_of
+from ict.data.own import OwnData, counted, label_texts, listed, rows_left_out, text_of
 from ict.errors import UserError
 
 X_NAMES = ("x", "X", "images", "features", "data")
 Y_NAMES = ("y", "labels", "targets")
 LABEL_COLUMNS = ("label", "class", "target", "y")  # the first of these that a table has
+CHUNK = 65536  # rows of a table read at a time
+MARK = "\0"  # before the label while a CSV is read
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows that can be used, and the names of those that cannot."""
+
+    x: NDArray[Any]
+    y: NDArray[np.object_]
+    names: list[str]
+    bad: list[str]
 
 
 def read_arrays(path: Path, labels: Path | None, skip_bad: bool) -> OwnData:
     """A .npz with x and perhaps y, or a .npy with x; a .npy of float32 or uint8 stays on disk, memory-mapped."""
+    raw, known = load_arrays(path)
+    if known is not None and labels is not None:
+        raise UserError(f"{path} holds labels itself: leave out {labels}, or remove the labels from {path}.")
+    if labels is not None:
+        y = _label_file(labels, len(raw))
+    elif known is not None:
+        y = _label_array(known, path)
+    else:
+        y = label_texts([None] * len(raw))
+    if len(y) != len(raw):
+        raise UserError(
+            f"{labels or path} has {len(y)} labels for the {len(raw)} rows of {path}: give one label a row."
+        )
+    return _own(path, [array_rows(raw, y, 0, path, skip_bad)], ())
+
+
+def load_arrays(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """The inputs as they are in the file, and labels if there are any."""
     arrays = _load(path)
     raw = next((arrays[name] for name in X_NAMES if name in arrays), None)
     if raw is None:
         has = ", ".join(arrays) or "nothing"
         raise UserError(f"{path} has no array named {' or '.join(X_NAMES)} but {has}: rename the array of inputs.")
-    known = next((arrays[name] for name in Y_NAMES if name in arrays), None)
-    if known is not None and labels is not None:
-        raise UserError(f"{path} holds labels itself: leave out {labels}, or remove the labels from {path}.")
+    return raw, next((arrays[name] for name in Y_NAMES if name in arrays), None)
+
+
+def array_rows(raw: NDArray[Any], y: NDArray[np.object_], start: int, path: Path, skip_bad: bool) -> Rows:
+    """Rows from number `start` of an array on."""
     x = _inputs(raw, path)
-    if labels is not None:
-        y = _label_file(labels, len(x))
-    elif known is not None:
-        y = _label_array(known, path)
-    else:
-        y = label_texts([None] * len(x))
-    if len(y) != len(x):
-        raise UserError(f"{labels or path} has {len(y)} labels for the {len(x)} rows of {path}: give one label a row.")
-    bad = np.empty(0, np.int64)
-    if x.dtype != np.uint8:
-        bad = np.flatnonzero(~np.isfinite(x).all(axis=1))
-        if bad.size and not skip_bad:
-            column = int(np.flatnonzero(~np.isfinite(x[bad[0]]))[0])
-            raise UserError(
-                f"{path} has {x[bad[0], column]} in row {bad[0] + 1}, column {column + 1} of the features: "
-                "fill it in or set skip_bad to leave such rows out."
-            )
-    return _own(path, x, y, bad, [])
+    numbers = range(start + 1, start + 1 + len(x))
+    return _finite(x, y, numbers, [str(i + 1) for i in range(x.shape[1])], path, skip_bad)
 
 
 def read_table(path: Path, label_column: str | None, skip_bad: bool) -> OwnData:
     """Every column but the label's as a feature."""
-    pandas = _pandas(path)
-    frame, label = _frame(pandas, path, label_column)
-    if not len(frame):
-        raise UserError(f"{path} has no rows: give one for each example.")
-    features = frame.drop(columns=[label])
-    if not len(features.columns):
+    names = table_columns(path)
+    label = _label_column(names, path, label_column)
+    columns = [name for name in names if name != label]
+    if not columns:
         raise UserError(f"{path} has only the label column '{label}': add columns with features.")
-    for name in features.columns:
-        _check_numeric(pandas, features[name], path)
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and counts as bad
-        x = np.stack([c.to_numpy(np.float32, na_value=np.nan) for _, c in features.items()], axis=1)
+    return _own(path, list(table_rows(path, columns, label, skip_bad)), tuple(columns))
+
+
+def table_columns(path: Path) -> list[str]:
+    """The names of a table's columns."""
+    pandas = _pandas(path)
+    with _readable(path, pandas):
+        if path.suffix.lower() == ".parquet":
+            frame = _parquet(path).schema_arrow.empty_table().to_pandas()
+        else:
+            frame = pandas.read_csv(path, nrows=0, index_col=False)
+        return [str(name) for name in frame.columns]
+
+
+def n_rows(path: Path) -> int | None:
+    """How many rows a table has, if it says so itself."""
+    if path.suffix.lower() != ".parquet":
+        return None
+    return int(_parquet(path).metadata.num_rows)
+
+
+def table_rows(path: Path, columns: list[str], label: str | None, skip_bad: bool, chunk: int = CHUNK) -> Iterator[Rows]:
+    """The rows of a table, so many at a time; labels are unknown without a label column."""
+    pandas, too_wide, number, told = _pandas(path), set[int](), 0, 0
+    for frame in _frames(pandas, path, label, skip_bad, chunk, too_wide):
+        numbers = []
+        for _ in range(len(frame)):
+            number += 1
+            while number in too_wide:  # so that a row keeps its number in the file
+                number += 1
+            numbers.append(number)
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and counts as bad
+            x = np.stack([_numbers(pandas, frame[name], numbers, path, skip_bad) for name in columns], axis=1)
+        y: list[Any] = [None] * len(frame)
+        if label is not None:
+            values = frame[label].astype(object)
+            y = [
+                text.removeprefix(MARK) if isinstance(text, str) else text
+                for text in values.where(values.notna(), None)
+            ]
+        rows = _finite(x, label_texts(y), numbers, [f"'{name}'" for name in columns], path, skip_bad)
+        lines, told = sorted(too_wide)[told:], len(too_wide)
+        bad = [*rows.bad, *(f"row {i}" for i in lines)]
+        yield replace(rows, bad=sorted(bad, key=lambda name: int(name.removeprefix("row "))))
+
+
+def _finite(
+    x: NDArray[Any], y: NDArray[np.object_], numbers: Sequence[int], columns: list[str], path: Path, skip_bad: bool
+) -> Rows:
+    """Rows without those that hold something other than finite numbers."""
+    names = [f"row {i}" for i in numbers]
+    if x.dtype == np.uint8:
+        return Rows(x, y, names, [])
     bad = np.flatnonzero(~np.isfinite(x).all(axis=1))
-    if bad.size and not skip_bad:
-        column = features.columns[int(np.flatnonzero(~np.isfinite(x[bad[0]]))[0])]
+    if not bad.size:
+        return Rows(x, y, names, [])
+    if not skip_bad:
+        column = columns[int(np.flatnonzero(~np.isfinite(x[bad[0]]))[0])]
         raise UserError(
-            f"{path} has no finite number in row {bad[0] + 1}, column '{column}': "
+            f"{path} has no finite number in {names[bad[0]]}, column {column}: "
             "fill it in or set skip_bad to leave such rows out."
         )
-    values = frame[label].astype(object)
-    y = label_texts(values.where(values.notna(), None))
-    good = np.delete(x, bad, axis=0)
-    constant = (
-        [f"'{features.columns[i]}'" for i in np.flatnonzero((good == good[:1]).all(axis=0))] if len(good) > 1 else []
-    )
-    remarks = []
-    if constant:
-        remarks.append(f"{counted(len(constant), 'column is', 'columns are')} constant: {', '.join(constant)}")
-    return _own(path, x, y, bad, remarks)
+    left = set(bad.tolist())
+    kept = [name for i, name in enumerate(names) if i not in left]
+    return Rows(np.delete(x, bad, axis=0), np.delete(y, bad), kept, [names[i] for i in bad])
 
 
-def _own(path: Path, x: NDArray[Any], y: NDArray[np.object_], bad: NDArray[np.int64], remarks: list[str]) -> OwnData:
-    """The rows that are not bad, under the numbers they have in the file."""
-    names = [f"row {i + 1}" for i in range(len(x))]
-    if bad.size:
-        if bad.size == len(x):
+def _own(path: Path, parts: list[Rows], columns: tuple[str, ...]) -> OwnData:
+    """All rows as one, with remarks."""
+    names, bad = ([name for part in parts for name in getattr(part, of)] for of in ("names", "bad"))
+    if not names:
+        if bad:
             raise UserError(f"every row of {path} has a feature that is not a finite number: fill them in.")
-        rows = listed([names[i] for i in bad])
-        left = f"{counted(bad.size, 'row was', 'rows were')} left out for lack of a finite number: {rows}"
-        remarks = [left, *remarks]
-        x, y = np.delete(x, bad, axis=0), np.delete(y, bad)
-        left_out = set(bad.tolist())
-        names = [name for i, name in enumerate(names) if i not in left_out]
-    return OwnData(x, y, tuple(names), (*remarks, *no_labels(y)))
+        raise UserError(f"{path} has no rows: give one for each example.")
+    x = parts[0].x if len(parts) == 1 else np.concatenate([part.x for part in parts])
+    remarks = rows_left_out(bad)
+    if x.ndim == 2 and len(x) > 1 and (constant := np.flatnonzero((x == x[:1]).all(axis=0))).size:
+        shown = [f"'{columns[i]}'" if columns else str(i + 1) for i in constant]
+        remarks.append(f"{counted(len(shown), 'column is', 'columns are')} constant: {listed(shown)}")
+    return OwnData(x, np.concatenate([part.y for part in parts]), tuple(names), tuple(remarks), columns)
 
 
 def _load(path: Path) -> dict[str, NDArray[Any]]:
@@ -181,24 +243,51 @@ def _pandas(path: Path) -> Any:
         raise UserError(f"reading {path} needs pandas: install it with `pip install pandas`.") from None
 
 
-def _frame(pandas: Any, path: Path, label_column: str | None) -> tuple[Any, str]:
-    """The table and the name of its label column."""
+def _parquet(path: Path) -> Any:
     try:
-        if path.suffix.lower() == ".parquet":
-            frame = pandas.read_parquet(path)
-            frame.columns = [str(name) for name in frame.columns]
-            return frame, _label_column(list(frame.columns), path, label_column)
-        label = _label_column(list(pandas.read_csv(path, nrows=0, index_col=False).columns), path, label_column)
-        with warnings.catch_warnings():
-            # Without these, a line with too many cells would shift the columns or lose a cell in silence.
-            warnings.simplefilter("error", pandas.errors.ParserWarning)
-            # A converter keeps labels such as NA and 01 as they are written.
-            return pandas.read_csv(path, index_col=False, low_memory=False, converters={label: str}), label
-    except UserError:
-        raise
+        return importlib.import_module("pyarrow.parquet").ParquetFile(path)
     except ImportError:
         raise UserError(f"reading {path} needs pyarrow: install it with `pip install pyarrow`.") from None
-    except (OSError, ValueError, pandas.errors.ParserWarning) as error:
+
+
+def _frames(
+    pandas: Any, path: Path, label: str | None, skip_bad: bool, chunk: int, too_wide: set[int]
+) -> Iterator[Any]:
+    """Tables of so many rows each; the numbers of rows with too many cells go into `too_wide` and into no table."""
+    if path.suffix.lower() == ".parquet":
+        with _readable(path, pandas):
+            for batch in _parquet(path).iter_batches(chunk):
+                yield batch.to_pandas().rename(columns=str)
+        return
+    with _readable(path, pandas):
+        # Labels such as NA and 01 stay as they are written: pandas would take NA for missing, even after a converter.
+        options = {"converters": {label: MARK.__add__}} if label is not None else {}
+        wide = "warn" if skip_bad else "error"
+        reader = pandas.read_csv(path, index_col=False, low_memory=False, chunksize=chunk, on_bad_lines=wide, **options)
+        with reader:
+            frame: Any = None
+            more = True
+            while more:
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    following = next(reader, None)
+                for said in (str(warning.message) for warning in caught):
+                    lines = re.findall(r"Skipping line (\d+)", said)
+                    if not lines:  # such as a first row that is too wide: it would lose a cell in silence
+                        raise ValueError(said)
+                    too_wide |= {int(line) - 1 for line in lines}  # less the header
+                more = following is not None
+                frame = following if more else frame.iloc[:0]  # so that the last lines that are too wide are told
+                yield frame
+
+
+@contextmanager
+def _readable(path: Path, pandas: Any) -> Iterator[None]:
+    try:
+        yield
+    except UserError:
+        raise
+    except (OSError, ValueError, NotImplementedError, pandas.errors.ParserWarning) as error:
         reason = str(error).strip().split("\n")[0].rstrip(".")
         raise UserError(f"{path} cannot be read as a table ({reason}): mend it or save it again.") from None
 
@@ -215,10 +304,15 @@ def _label_column(columns: list[str], path: Path, wanted: str | None) -> str:
     return found
 
 
-def _check_numeric(pandas: Any, column: Any, path: Path) -> None:
-    if pandas.api.types.is_numeric_dtype(column) and not pandas.api.types.is_complex_dtype(column):
-        return
-    numbers = pandas.to_numeric(column.astype(str).where(column.notna()), errors="coerce")
-    texts = np.flatnonzero(numbers.isna() & column.notna())
-    example = f", such as '{column.iloc[texts[0]]}' in row {texts[0] + 1}" if texts.size else ""
-    raise UserError(f"{path} has the column '{column.name}' that is not numeric{example}: encode or remove it.")
+def _numbers(pandas: Any, column: Any, rows: list[int], path: Path, skip_bad: bool) -> NDArray[np.float32]:
+    """A column as numbers; other cells make the column an error, or are missing where bad rows are left out."""
+    kinds = pandas.api.types
+    if len(column) and (not kinds.is_numeric_dtype(column) or kinds.is_complex_dtype(column)):
+        numbers = pandas.to_numeric(column.astype(str).where(column.notna()), errors="coerce")
+        if not skip_bad or not numbers.notna().any():
+            texts = np.flatnonzero(numbers.isna() & column.notna())
+            example = f", such as '{column.iloc[texts[0]]}' in row {rows[texts[0]]}" if texts.size else ""
+            raise UserError(f"{path} has the column '{column.name}' that is not numeric{example}: encode or remove it.")
+        column = numbers
+    found: NDArray[np.float32] = column.to_numpy(np.float32, na_value=np.nan)
+    return found

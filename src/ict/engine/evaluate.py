@@ -1,6 +1,7 @@
-"""The share of wrong predictions."""
+"""The share of wrong predictions, and how sure a network is of its own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -23,12 +24,31 @@ def error(
 
     `run` is another way to run it.
     """
-    modes = [(module, module.training) for module in network.modules()]
     device = next(network.parameters()).device
-    network.eval()
     wrong = torch.zeros((), dtype=torch.int64, device=device)
-    for x, y in zip(examples.x.split(batch), examples.y.split(batch), strict=True):
-        wrong += ((run or network)(view(x.to(device), rng)).argmax(1) != y.to(device)).sum()
-    for module, training in modes:
-        module.training = training
+    with _eval_mode(network):
+        for x, y in zip(examples.x.split(batch), examples.y.split(batch), strict=True):
+            wrong += ((run or network)(view(x.to(device), rng)).argmax(1) != y.to(device)).sum()
     return wrong.item() / len(examples)
+
+
+@torch.no_grad()
+def confidence(network: nn.Module, inputs: Tensor, view: View, batch: int) -> float:
+    """The mean over stored `inputs` of the largest probability that the network, in eval mode, gives to a class."""
+    device = next(network.parameters()).device
+    total = torch.zeros((), dtype=torch.float64, device=device)
+    with _eval_mode(network):
+        for x in inputs.split(batch):
+            total += network(view(x.to(device))).softmax(1).amax(1).double().sum()
+    return total.item() / len(inputs)
+
+
+@contextmanager
+def _eval_mode(network: nn.Module) -> Iterator[None]:
+    modes = [(module, module.training) for module in network.modules()]
+    network.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training

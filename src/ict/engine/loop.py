@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ict.data.dataset import Examples
 from ict.engine.checkpoint import Saver
-from ict.engine.evaluate import error
+from ict.engine.evaluate import confidence, error
 from ict.engine.state import Best, State
 from ict.engine.step import Program, update
 from ict.engine.view import View
@@ -28,12 +28,13 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Watch:
-    """What is looked at during training: the validation set, never the test set."""
+    """What is looked at during training: the validation set and unlabeled examples, never the test set."""
 
     valid: Examples
     view: View
     settings: Eval
     evaluator: Callable[[nn.Module], Callable[[Tensor], Tensor]] | None = None  # a quicker way to run a network
+    unlabeled: Tensor | None = None  # stored inputs on which the evaluated network's certainty is followed
 
 
 def train(
@@ -63,6 +64,9 @@ def train(
                 last_record = _read_metrics(program, state)
                 if evaluate and len(watch.valid):
                     last_record |= _validate(program, state, watch)
+                if evaluate and watch.unlabeled is not None:
+                    sure = confidence(state.evaluated, watch.unlabeled, watch.view, watch.settings.batch)
+                    last_record |= {"confidence": sure}
                 state.seconds = time.monotonic() - began
                 if ranks.first:
                     log(last_record | {"seconds": round(state.seconds, 3)})

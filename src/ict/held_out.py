@@ -1,0 +1,81 @@
+"""Labeled examples that are not trained on: which ones, and what a model's guesses for them say."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binomtest
+from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+from sklearn.model_selection import train_test_split
+
+Array = NDArray[Any]
+Rows = NDArray[np.int64]
+TEST_ENOUGH = 5  # labels of every class, from which a fifth is held out to test on
+_TEST = 0.2
+_VALID_ENOUGH = 20  # labels of every class, from which a tenth is held out to validate on
+_VALID = 0.1
+_VALID_LEAST = 50  # examples: fewer say less of a temperature than folds of all labels, and are worth more in training
+
+
+def hold_out(labels: Rows, seed: int) -> tuple[Rows, Rows]:
+    """Rows to validate and to test on, where every class has labels enough for them; classes keep their shares."""
+    labeled = np.flatnonzero(labels >= 0)
+    fewest = np.bincount(labels[labeled]).min()
+    test = valid = labeled[:0]
+    if fewest >= TEST_ENOUGH:
+        rest, test = _split(labeled, labels, _TEST, seed)
+        n_valid = round(_VALID * len(labeled))
+        if fewest >= _VALID_ENOUGH and n_valid >= _VALID_LEAST:
+            _, valid = _split(rest, labels, n_valid, seed)
+    return valid, test
+
+
+def _split(rows: Rows, labels: Rows, size: float, seed: int) -> tuple[Rows, Rows]:
+    kept, taken = train_test_split(rows, test_size=size, stratify=labels[rows], random_state=seed % 2**32)
+    return np.sort(kept), np.sort(taken)
+
+
+@dataclass(frozen=True)
+class Score:
+    """How many guesses are right, and the 95 % interval of the share that is: Wilson's, honest for few examples."""
+
+    right: int
+    n: int
+
+    @property
+    def accuracy(self) -> float:
+        return self.right / self.n
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        found = binomtest(self.right, self.n).proportion_ci(0.95, "wilson")
+        return float(found.low), float(found.high)
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return (
+            f"{self.right} of {self.n} held-out labels right: {self.accuracy:.1%} "
+            f"(95 % interval {low:.1%} to {high:.1%})"
+        )
+
+
+def score(probs: Array, labels: Rows) -> Score:
+    return Score(int((probs.argmax(1) == labels).sum()), len(labels))
+
+
+@dataclass(frozen=True)
+class ByClass:
+    """Over the classes: what guesses are worth, and which were taken for which."""
+
+    precision: Array
+    recall: Array
+    f1: Array
+    confusion: Rows  # [true class, guess]
+
+
+def by_class(probs: Array, labels: Rows) -> ByClass:
+    classes, guesses = np.arange(probs.shape[1]), probs.argmax(1)
+    # a class that is never guessed has no precision: 0 is scikit-learn's own answer, less the warning
+    precision, recall, f1, _ = precision_recall_fscore_support(labels, guesses, labels=classes, zero_division=0)
+    return ByClass(precision, recall, f1, confusion_matrix(labels, guesses, labels=classes))

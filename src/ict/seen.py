@@ -1,0 +1,20 @@
+"""A trial of a study as everyone sees it. Nothing here imports Optuna, so that tables and pages need none."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Outcome = Literal["waiting", "running", "complete", "pruned", "failed"]
+
+
+@dataclass(frozen=True)
+class Seen:
+    number: int
+    outcome: Outcome
+    params: dict[str, Any]
+    notes: dict[str, Any]
+    value: float | None
+    curve: dict[int, float]  # validation error by step
+
+    @property
+    def finished(self) -> bool:
+        return self.outcome in ("complete", "pruned", "failed")

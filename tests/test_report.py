@@ -1,0 +1,189 @@
+"""The report as a document: what it says, that names stay names, and what it says when something is missing."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+from ict.calibrated import Calibration
+from ict.report import Findings, report
+from ict.suggest import suggest
+from ict.verdict import verdict
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "\"quoted\" 'twice'",
+    "salt & <b>pepper</b>",
+    "$x_1$ costs 5$",
+    "very long " + "x" * 300,
+    "tab\tand\x00null\x1b[31m",
+    "turned \u202egnp.exe",
+    "half \udcff a character",
+    "]]><!-- --></style>",
+    "id=\"losses-figure_1\" style='color:#000003'",
+)
+SHOWN = [re.sub("[\x00-\x1f\u202e\udcff]", "\ufffd", name) for name in HOSTILE]
+
+
+def findings(n_classes: int = 10, n_test: int = 60, n_unlabeled: int = 80, images: bool = True) -> Findings:
+    """A report's facts, made up; every name is hostile."""
+    rng = np.random.default_rng(0)
+    classes = tuple(HOSTILE[i % 10] + (f" {i}" if i >= 10 else "") for i in range(n_classes))
+    labels = rng.integers(0, n_classes, n_test)
+    test_probs = softmax(rng.normal(size=(n_test, n_classes)) + 4 * np.eye(n_classes)[labels], axis=1)
+    probs = softmax(3 * rng.normal(size=(n_unlabeled, n_classes)), axis=1)
+    pixels = rng.integers(0, 256, (max(n_unlabeled, 1), 12, 12, 3), dtype=np.uint8)
+    history = [
+        {"step": s, "lr": 0.1, "w": 1.0, "seconds": 1.0, "loss": 2 / s, "supervised": 1 / s, "consistency": 0.01}
+        | {"valid_error_student": 0.3, "valid_error_teacher": 0.2, "confidence": 0.5 + s / 1000}
+        for s in range(10, 310, 10)
+    ]
+    return Findings(
+        method="ict",
+        compared=True,
+        verdict=verdict([0.3, 0.25, 0.35], [0.2, 0.1, 0.25], [20, 20, 20]),
+        remark="",
+        classes=classes,
+        labeled=np.full(n_classes, 4),
+        test_probs=test_probs,
+        test_labels=labels,
+        no_test="a class has too few labels",
+        calibration=Calibration(1.7, "Probabilities are calibrated."),
+        history=history,
+        seeding=50,
+        no_validation="labels are too few",
+        names=[f"{HOSTILE[i % 10]}/{i}.png" for i in range(n_unlabeled)],
+        probs=probs,
+        image=(lambda row: pixels[row]) if images else None,
+        suggestions=suggest(probs, lambda rows: rng.normal(size=(len(rows), 3)), 0),
+        remarks=HOSTILE,
+        origin={"command": "ict fit '<script>alert(2)</script>' --out $x$", "seed": "0"},
+    )
+
+
+def bare() -> Findings:
+    """All that can be missing is."""
+    found = findings(3, n_test=0, n_unlabeled=0, images=False)
+    uncalibrated = Calibration(1.0, "Probabilities are not calibrated.", fitted=False)
+    return replace(found, calibration=uncalibrated, history=(), seeding=0, remarks=(), verdict=None, compared=False)
+
+
+class Reader(HTMLParser):
+    """Texts, tags, identifiers and attributes, by Python's own parser."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        self.ids += [value or "" for key, value in attrs if key == "id"]
+
+    handle_startendtag = handle_starttag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def test_names_are_texts_and_nothing_else() -> None:
+    read = Reader(report(findings()))
+    assert "script" not in read.tags and "b" not in read.tags and "script" not in {t.lower() for t in read.tags}
+    for name in SHOWN:
+        assert name in read.texts, f"{name} is not shown as it is"
+        assert any(value is not None and name in value for key, value in read.attributes if key == "title")
+        assert any(value is not None and name in value for key, value in read.attributes if key == "alt")
+    events = [key for key, _ in read.attributes if key.startswith("on")]
+    assert not events and len(read.ids) == len(set(read.ids)) and len(read.ids) > 20
+
+
+def test_the_page_loads_nothing() -> None:
+    page = report(findings())
+    read = Reader(page)
+    addresses = [value or "" for key, value in read.attributes if key in ("src", "href", "xlink:href", "srcset")]
+    assert addresses and all(a.startswith(("data:", "#")) for a in addresses)
+    assert "default-src &#x27;none&#x27;" in page and "script-src" not in page
+    urls = re.findall(r"url\(([^)]*)\)", page)
+    assert urls and all(url.startswith("#") for url in urls)
+    assert all(url[1:] in read.ids for url in urls), "clip paths are those of the same picture"
+
+
+def text(page: str) -> str:
+    return " ".join(" ".join(Reader(page).texts).split())
+
+
+def test_numbers_are_those_of_the_findings() -> None:
+    found = findings()
+    said = text(report(found))
+    right = int((found.test_probs.argmax(1) == found.test_labels).sum())
+    assert f"{right} of 60 held-out labels right" in said
+    assert "The unlabeled examples helped" in said and "+11.7 points of accuracy" in said
+    best = found.probs.max(1)
+    least = int(best.argmin())
+    assert f"{best[least]:.0%}" in said
+    counts = np.bincount(found.probs.argmax(1), minlength=10)
+    rows = re.findall(r"<tr><td><span class=\"name\" .*?</tr>", report(found))
+    last = [re.findall(r"<td>([^<]*)</td>", row)[-1] for row in rows if row.count("<td>") == 7]
+    assert last == [str(count) for count in counts], "how many unlabeled examples were guessed as each class"
+
+
+@pytest.mark.parametrize("n_classes", [2, 100])
+def test_the_confusion_table_has_every_count_in_its_place(n_classes: int) -> None:
+    found = findings(n_classes, n_test=300)
+    page = report(found)
+    body = page[page.index('<table class="matrix">') : page.index("</table>", page.index('<table class="matrix">'))]
+    rows = re.findall(r"<tr>(.*?)</tr>", body)[1:]
+    cells = [[int(c or 0) for c in re.findall(r"<td[^>]*>(\d*)</td>", row)] for row in rows]
+    expected = np.zeros((n_classes, n_classes), dtype=int)
+    for label, guess in zip(found.test_labels, found.test_probs.argmax(1), strict=True):
+        expected[label, guess] += 1
+    assert cells == expected.tolist()
+    listed = re.findall(
+        r'<tr><td><span class="name"[^>]*>[^<]*</span></td><td><span[^>]*>[^<]*</span></td><td>(\d+)</td>', page
+    )
+    mistakes = sorted((expected - np.diag(np.diag(expected))).ravel().tolist(), reverse=True)
+    assert [int(n) for n in listed] == ([n for n in mistakes[:10] if n] if n_classes > 2 else [])
+
+
+def test_what_is_missing_is_told() -> None:
+    said = text(report(bare()))
+    for sentence in (
+        "helped was not measured",
+        "--method auto",
+        "not measured",
+        "No precision or recall: a class has too few labels.",
+        "no table of confusions: a class has too few labels.",
+        "no reliability diagram: a class has too few labels.",
+        "There are no learning curves",
+        "there is no unlabeled example",
+        "Nothing stood out",
+        "There are none.",
+        "not calibrated",
+    ):
+        assert sentence in said, sentence
+
+
+def test_some_of_it_missing() -> None:
+    found = findings(images=False)
+    quiet: list[Any] = [{k: v for k, v in record.items() if k in ("step", "loss")} for record in found.history]
+    said = text(report(replace(found, history=quiet, verdict=None, remark="No folds were compared, since: <i>x</i>.")))
+    assert "No validation error was followed: labels are too few." in said
+    assert "No certainty on unlabeled examples was followed" in said
+    assert "is not known" in said and "since: <i>x</i>." in said
+    assert "<img" not in report(found) and "Least certain" in said
+    one = findings(2, n_test=1, n_unlabeled=1)
+    assert "Least certain" in text(report(one)) and "Most certain" not in text(report(one))
+    kept = text(report(replace(found, method="supervised", verdict=None, remark="It did not help on the folds.")))
+    assert "Supervised training was kept" in kept and "It did not help" in kept
+
+
+def test_the_same_findings_make_the_same_page() -> None:
+    assert report(findings()) == report(findings())
