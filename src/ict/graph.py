@@ -55,7 +55,7 @@ class GraphPropagation:
         self,
         *,
         n_neighbors: int = 10,
-        alpha: float = 0.997,
+        alpha: float = 0.998,
         class_balance: bool = True,
         guess: float = 0.02,
         second_alpha: float = 0.9,
