@@ -1,5 +1,6 @@
 """What changes during a run, and nothing else: a checkpoint is this, and this is a checkpoint."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,11 +40,14 @@ class State:
         """The network that validation looks at: the teacher, or the student where there is none."""
         return self.ema.module if self.ema else self.student
 
-    def made_by_batch(self) -> list[Tensor]:
-        """What a rank makes of its share of a batch: gradients, and statistics of batch norm."""
-        gradients = [p.grad for p in self.student.parameters() if p.grad is not None]
-        networks = [self.student, *([self.ema.module] if self.ema else [])]
-        return gradients + [b for network in networks for b in network.buffers() if b.is_floating_point()]
+    def made_by_batch(self) -> Iterator[Tensor]:
+        """What a rank makes of its share of a batch: gradients, and statistics of batch norm.
+
+        One by one: a process by itself asks for none of them, and this is part of every update.
+        """
+        yield from (p.grad for p in self.student.parameters() if p.grad is not None)
+        for network in (self.student, *([self.ema.module] if self.ema else [])):
+            yield from (b for b in network.buffers() if b.is_floating_point())
 
     @property
     def networks(self) -> list[nn.Module]:

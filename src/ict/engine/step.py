@@ -5,6 +5,7 @@ can be replayed alone and a resumed run is the uninterrupted one, bit for bit.
 """
 
 from dataclasses import dataclass, field
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -64,7 +65,7 @@ def apply(program: Program, state: State, picked: Picked, loss: Loss) -> None:
     """From gradients to the next state."""
     step, plan = state.step, program.plan
     metrics = {"loss": loss.total.detach(), **loss.metrics}
-    program.ranks.average_([*state.made_by_batch(), *metrics.values()])
+    program.ranks.average_(chain(state.made_by_batch(), metrics.values()))
     if state.ema and program.average_before:
         state.ema.update(plan.decay[step])
     for group in state.optimizer.param_groups:
