@@ -19,6 +19,7 @@ import torch
 
 from ict.data.arrays import from_arrays
 from ict.data.dataset import Dataset
+from ict.device import untouched_globals
 from ict.engine import dist
 from ict.engine.shared_norm import shared_norms
 from ict.engine.step import update
@@ -26,7 +27,7 @@ from ict.networks import NETWORKS
 from ict.provenance import provenance
 from ict.recipe import OWN, Part, Recipe
 from ict.recipes import RECIPES
-from ict.run import load_data, prepare, untouched_globals
+from ict.run import load_data, prepare
 from ict.settings import Inputs, Train
 
 CPU = torch.device("cpu")

@@ -22,10 +22,11 @@ import torch
 
 from ict.data.shards import Shards, shards
 from ict.data.write_shards import Block, write_shards
+from ict.device import untouched_globals
 from ict.engine.step import update
 from ict.provenance import provenance
 from ict.recipe import Part, Recipe
-from ict.run import prepare, untouched_globals
+from ict.run import prepare
 from ict.settings import Inputs, Split, Train
 
 SHAPE, CLASSES, SIZE = (3, 32, 32), 10, 65_536

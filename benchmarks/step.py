@@ -24,6 +24,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from ict.algorithms import ALGORITHMS
 from ict.data.dataset import Dataset, Examples
+from ict.device import untouched_globals
 from ict.engine.evaluate import error
 from ict.engine.fast import Captured, evaluator
 from ict.engine.forward import Forward
@@ -32,7 +33,7 @@ from ict.folder import Folder
 from ict.provenance import provenance
 from ict.recipe import Part, Recipe, change
 from ict.recipes import RECIPES
-from ict.run import Job, prepare, untouched_globals
+from ict.run import Job, prepare
 
 BLOCKS = 5
 EAGER = ("fp32", "tf32", "bf16")

@@ -19,7 +19,7 @@ import torch
 import torch._dynamo
 from torch import Tensor, nn
 
-from ict import cli, run
+from ict import cli, device, run
 from ict.algorithms import ALGORITHMS
 from ict.data.dataset import Dataset, Examples
 from ict.engine import dist
@@ -83,7 +83,7 @@ def own_network(seed: int = 0) -> nn.Module:
 def trained(name: str, ranks: Ranks) -> dict[str, Tensor]:
     """All that changes in a run of a few updates."""
     recipe, data = cases()[name], few()
-    with run.untouched_globals(CPU):
+    with device.untouched_globals(CPU):
         network = own_network() if name == "own network" else None
         job = run.prepare(recipe, 3, data, network, CPU, ranks=ranks)
         state = job.state

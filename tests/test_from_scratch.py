@@ -6,9 +6,10 @@ from pathlib import Path
 import ict_from_scratch as scratch
 import torch
 
+from ict.device import untouched_globals
 from ict.engine.step import update
 from ict.recipes import RECIPES
-from ict.run import load_data, prepare, untouched_globals
+from ict.run import load_data, prepare
 
 EXAMPLE = Path(scratch.__file__)
 CPU = torch.device("cpu")

@@ -10,10 +10,11 @@ from statistics import fmean
 import pytest
 import torch
 
+from ict.device import untouched_globals
 from ict.engine.step import update
 from ict.recipe import change
 from ict.recipes import RECIPES
-from ict.run import load_data, prepare, train, untouched_globals
+from ict.run import load_data, prepare, train
 from tests.tiny import tiny
 
 STORED = Path(__file__).with_name("golden.json")

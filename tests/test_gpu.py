@@ -16,6 +16,7 @@ from torch import nn
 
 from ict.algorithms import ALGORITHMS
 from ict.data.dataset import Examples
+from ict.device import untouched_globals
 from ict.engine import fused
 from ict.engine.evaluate import error
 from ict.engine.fast import Captured, FastForward, evaluator
@@ -26,7 +27,7 @@ from ict.networks import NETWORKS
 from ict.networks.parts import joined
 from ict.recipe import Recipe, change
 from ict.rng import Rng, Use, fold
-from ict.run import Job, load_data, prepare, train, untouched_globals
+from ict.run import Job, load_data, prepare, train
 from tests.tiny import crash_at, same_bits, tiny
 
 pytestmark = [

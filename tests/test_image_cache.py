@@ -188,15 +188,15 @@ def test_a_file_that_changes_while_it_is_read_is_told(tmp_path: Path, own_cache:
     assert entries(own_cache) == []
 
 
-def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
+def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, own_cache: Path, tmp_path: Path) -> None:
     assert cache_folder() == own_cache
     monkeypatch.delenv("ICT_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/shared")
-    assert cache_folder() == Path("/shared/ict")
-    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "shared"))
+    assert cache_folder() == tmp_path / "shared/ict"
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
     for value in ("", "relative"):  # which the standard says to pass over
         monkeypatch.setenv("XDG_CACHE_HOME", value)
-        assert cache_folder() == Path("/home/me/.cache/ict")
+        assert cache_folder() == tmp_path / "me/.cache/ict"
 
 
 def test_nothing_but_bad_images(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ict import cli, run
+from ict import cli, device, run
 from ict.engine import dist
 from ict.engine.dist import Ranks
 from ict.engine.step import begin
@@ -49,25 +49,25 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def close(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+def assert_equal(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", list(cases()))
 def test_two_ranks_are_one(name: str, done: Path) -> None:
-    close(torch.load(done / "2.pt", weights_only=True)[name], trained(name, ONE))
+    assert_equal(torch.load(done / "2.pt", weights_only=True)[name], trained(name, ONE))
 
 
 @pytest.mark.parametrize("name", FOR_FOUR)
 def test_four_ranks_are_one(name: str, done: Path) -> None:
-    close(torch.load(done / "4.pt", weights_only=True)[name], trained(name, ONE))
+    assert_equal(torch.load(done / "4.pt", weights_only=True)[name], trained(name, ONE))
 
 
 @pytest.mark.parametrize(("cut", "at"), [("of two", STOPPED_AT), ("killed", STOPPED_AT), ("of one", 11)])
 def test_a_run_goes_on_with_another_number_of_ranks(cut: str, at: int, done: Path) -> None:
     resumed = train(out=done / cut, resume=True, **CUT)
     whole = train(**CUT)
-    close(resumed.network.state_dict(), whole.network.state_dict())
+    assert_equal(resumed.network.state_dict(), whole.network.state_dict())
     assert resumed.result["test_error"] == whole.result["test_error"]
     assert resumed.result["ranks"] == (2 if cut == "of one" else 1)
     assert resumed.result["resumed_from"] == [at]
@@ -147,7 +147,7 @@ def test_a_lost_rank_is_one_sentence_and_exit_code_1(
 def test_dropout_differs_by_rank_and_the_first_is_as_if_alone() -> None:
     recipe = change(tiny(), ["train.pair_groups=2"])
     drawn = []
-    with run.untouched_globals(torch.device("cpu")):
+    with device.untouched_globals(torch.device("cpu")):
         for ranks in (Ranks(), Ranks(0, 2), Ranks(1, 2)):
             job = run.prepare(recipe, 3, run.load_data(recipe, 3), None, torch.device("cpu"), ranks=ranks)
             begin(job.program, 5)

@@ -7,6 +7,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from ict.device import Device, pick_device
 from ict.errors import unknown
 from ict.files import write_atomic, write_json
 from ict.live_table import watch
@@ -15,7 +16,7 @@ from ict.provenance import provenance
 from ict.ranking import draw, table
 from ict.recipe import Recipe, change
 from ict.recipes import RECIPES
-from ict.run import Device, default_folder, pick_device
+from ict.run import default_folder
 
 # The methods of the paper's tables in their order, which is also, roughly, that of what an update costs.
 PAPER = (

@@ -11,10 +11,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from ict.auto import AUTO, choose
+from ict.device import Device
 from ict.fitted import Fitter, Network
 from ict.inputs import fit_inputs
 from ict.labels import UNLABELED, encode
-from ict.run import Device
 
 Array = NDArray[Any]
 

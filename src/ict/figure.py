@@ -10,12 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import nn
 
+from ict.device import untouched_globals
 from ict.engine.step import update
 from ict.files import write_json
 from ict.provenance import provenance
 from ict.recipe import Recipe
 from ict.recipes import find
-from ict.run import Job, load_data, prepare, untouched_globals
+from ict.run import Job, load_data, prepare
 
 SNAPSHOTS = (100, 500, 1000)
 SUPERVISED = "moons/supervised"

@@ -15,13 +15,14 @@ from ict.console import progress_bar
 from ict.data.arrays import from_arrays
 from ict.data.dataset import Dataset, Examples
 from ict.defaults import after_seeding, default_recipe, default_steps, seeding_recipe
+from ict.device import Device, pick_device, threads_for, untouched_globals
 from ict.engine import loop
 from ict.engine.finish import final_network
 from ict.folds import LabeledKFold
 from ict.graph import GraphPropagation
 from ict.labels import UNLABELED
 from ict.recipe import OWN, Part, Recipe, change
-from ict.run import Device, pick_device, prepare, threads_for, untouched_globals, updater
+from ict.run import prepare, updater
 from ict.settings import Optimizer
 
 Array = NDArray[Any]

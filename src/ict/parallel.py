@@ -21,10 +21,11 @@ from typing import Any
 
 import torch
 
+from ict.device import Device
 from ict.errors import Diverged, UserError
 from ict.folder import Folder
 from ict.recipe import Recipe
-from ict.run import Device, train
+from ict.run import train
 
 THREADS = 1
 Record = dict[str, Any]

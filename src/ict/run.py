@@ -2,12 +2,10 @@
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +19,7 @@ from ict.data import DATASETS
 from ict.data.dataset import Dataset, Examples
 from ict.data.split import Indices, given, split
 from ict.data.whiten import Whiten, fit
+from ict.device import Device, check_fast, fits, memory_told, pick_device, threads_for, untouched_globals
 from ict.engine import checkpoint, dist, loop
 from ict.engine.batches import Batches
 from ict.engine.dist import Ranks
@@ -42,11 +41,9 @@ from ict.recipe import OWN, Part, Recipe, change
 from ict.recipes import find
 from ict.rng import Rng, Use, default_generator, fold
 
-_SHARE_OF_MEMORY = 0.7  # of the GPU's, that examples may take
 _CHUNK = 4096  # examples that are hashed at a time
 _MANY_BYTES = 2**30  # of a validation set that is not kept on the device
 
-Device = Literal["auto", "cpu", "cuda"]
 Mode = Literal["exact", "fast"]
 
 _ALONE = Ranks()
@@ -104,7 +101,7 @@ def train(
         fast = mode == "fast" and target.type == "cuda"
         if mode == "fast" and not fast:
             warnings.warn(f"fast mode needs a GPU: running the exact step on {target.type}.", stacklevel=2)
-        _check_fast(fast)
+        check_fast(fast)
         shared = _check_sync(sync_bn, fast, ranks)
         recipe, data = _fill_in(recipe, settings, data, network, seed, data_dir)
         _check_shares(recipe, ranks)
@@ -114,7 +111,7 @@ def train(
         if folder:
             folder.check(recipe, seed, resume=resume, force=force)
         threads = threads_for(data)
-    with _memory_told(target), untouched_globals(target, threads, exact=not fast):
+    with memory_told(target), untouched_globals(target, threads, exact=not fast):
         with ranks.together():
             job = prepare(recipe, seed, data, network, target, folder if resume and not force else None, ranks=ranks)
         state = job.state
@@ -143,7 +140,7 @@ def train(
         with shared_norms(ranks, state.networks if shared else ()):
             loop.train(job.program, state, watch, record, saver, updater(job, fast, shared))
             network = final_network(job.program, state, recipe.swa)
-    with _memory_told(target), untouched_globals(target, threads):
+    with memory_told(target), untouched_globals(target, threads):
         result = ranks.by_first(lambda: job.result(network) | {"tested": test})
     if folder and ranks.first:
         folder.save_tensors(folder.model, network.state_dict())
@@ -242,7 +239,7 @@ def prepare(
     known[labeled] = data.train.y[labeled]
     x = data.train.x
     if resident is None:
-        resident = _fits(x, device)
+        resident = fits(x, device)
     examples = Examples(x.to(device) if resident else x, known.to(device))
     batches = Batches(
         examples, labeled, unlabeled, view, recipe.train, algorithm.needs.views, seed, ranks.share, data.order
@@ -253,20 +250,6 @@ def prepare(
     memory = torch.zeros(len(examples), len(data.classes), device=device) if algorithm.needs.memory else None
     state = make_state(student, recipe.optimizer, recipe.average, recipe.swa, memory)
     return Job(recipe, seed, data, indices, view, program, state)
-
-
-def _fits(x: Tensor, device: torch.device) -> bool:
-    if device.type != "cuda":
-        return True
-    free, _ = torch.cuda.mem_get_info(device)
-    if x.nbytes <= _SHARE_OF_MEMORY * free:
-        return True
-    warnings.warn(
-        f"the training examples ({x.nbytes / 1e9:.1f} GB) would fill the GPU's memory ({free / 1e9:.1f} GB free): "
-        "they stay in the host's memory and are fetched batch by batch.",
-        stacklevel=3,
-    )
-    return False
 
 
 def updater(job: Job, fast: bool = False, shared: bool = False) -> Callable[[Program, State], None]:
@@ -282,18 +265,6 @@ def updater(job: Job, fast: bool = False, shared: bool = False) -> Callable[[Pro
 def _on_device(examples: Examples, device: torch.device) -> Examples:
     """Where they are looked at again and again, unless they are many."""
     return examples if examples.x.nbytes > _MANY_BYTES else Examples(examples.x.to(device), examples.y.to(device))
-
-
-@contextmanager
-def _memory_told(device: torch.device) -> Iterator[None]:
-    try:
-        yield
-    except torch.OutOfMemoryError:
-        total = torch.cuda.get_device_properties(device).total_memory / 1e9 if device.type == "cuda" else 0
-        raise UserError(
-            f"the GPU's {total:.0f} GB of memory are not enough: set a smaller train.labeled_batch, "
-            "train.unlabeled_batch or eval.batch, or use --device cpu."
-        ) from None
 
 
 def _start(folder: Folder, job: Job) -> None:
@@ -321,11 +292,6 @@ def _check_shares(recipe: Recipe, ranks: Ranks) -> None:
             f"train.pair_groups is {train.pair_groups}: {ranks.size} ranks share a batch, and pairs stay inside a "
             f"group, so set train.pair_groups to {ranks.size} or a multiple of it."
         )
-
-
-def _check_fast(fast: bool) -> None:
-    if fast and find_spec("triton") is None:
-        raise UserError("mode fast needs the package triton, which torch brings along on Linux: use --mode exact.")
 
 
 def _algorithm(part: Part) -> Algorithm:
@@ -394,21 +360,6 @@ def load_data(recipe: Recipe, seed: int, data_dir: str | Path | None = None) -> 
     reader = DATASETS[recipe.dataset.name]
     data: Dataset = reader(Path(where) if where else None, seed, **recipe.dataset.options)
     return data
-
-
-def pick_device(device: Device) -> torch.device:
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cuda" and not torch.cuda.is_available():
-        raise UserError("device cuda: torch finds no GPU here; use --device cpu or auto.")
-    if device == "cpu":
-        return torch.device("cpu")
-    index, count = dist.local_rank(), torch.cuda.device_count()
-    if index >= count:
-        raise UserError(f"this machine has {count} GPUs and more ranks: start at most {count}, or use --device cpu.")
-    if index:
-        torch.cuda.set_device(index)
-    return torch.device("cuda", index)
 
 
 def _fill_in(
@@ -504,31 +455,3 @@ def _resume(folder: Folder, state: State, ranks: Ranks) -> None:
 
 def _limited(test: Examples, limit: int | None) -> Examples:
     return test if limit is None else Examples(test.x[:limit], test.y[:limit])
-
-
-def threads_for(data: Dataset) -> int | None:
-    """One for tiny examples: more gain little, and lose many times over when something else needs a core."""
-    return 1 if data.train.x[0].numel() < 1024 else None
-
-
-@contextmanager
-def untouched_globals(device: torch.device, threads: int | None = None, *, exact: bool = True) -> Iterator[None]:
-    """Exact arithmetic inside, unless told otherwise; random state and torch's switches are as before afterwards."""
-    deterministic, before = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
-    cudnn, products = torch.backends.cudnn, torch.backends.cuda.matmul
-    rounded = products.allow_tf32
-    with (
-        torch.random.fork_rng([device] if device.type == "cuda" else []),
-        cudnn.flags(enabled=True, benchmark=not exact, deterministic=exact, allow_tf32=False),
-    ):
-        products.allow_tf32 = not exact  # ZCA's product
-        if device.type == "cuda" and exact:
-            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only so
-            torch.use_deterministic_algorithms(True)
-        torch.set_num_threads(threads or before)
-        try:
-            yield
-        finally:
-            torch.use_deterministic_algorithms(deterministic)
-            torch.set_num_threads(before)
-            products.allow_tf32 = rounded

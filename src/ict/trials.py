@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ict.device import pick_device
 from ict.errors import UserError
 from ict.files import read_json, write_json
 from ict.live_table import watch_study
@@ -15,7 +16,7 @@ from ict.parallel import Result
 from ict.ranking import percent
 from ict.recipe import change
 from ict.recipes import find
-from ict.run import default_folder, pick_device
+from ict.run import default_folder
 from ict.seen import Seen
 from ict.study import Slot
 from ict.workers import Cell, Place, Plan, run_plan

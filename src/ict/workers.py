@@ -18,11 +18,12 @@ import torch
 from optuna.distributions import BaseDistribution
 
 from ict.console import validation_error
+from ict.device import Device, pick_device
 from ict.engine.loop import Record
 from ict.errors import Diverged, UserError
 from ict.parallel import Pipe, Result, crew, sigterm_interrupts
 from ict.recipe import Recipe
-from ict.run import Device, Mode, pick_device, train
+from ict.run import Mode, train
 from ict.seen import Seen
 from ict.storage import Storage, StorageError
 from ict.study import Claim, Lost, Pulse, Slot, Study
