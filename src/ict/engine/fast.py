@@ -17,6 +17,7 @@ from ict.contract import Batch, Loss
 from ict.engine.batches import Picked
 from ict.engine.forward import Forward
 from ict.engine.fused import Fused
+from ict.engine.optimizers import SGD, Adam
 from ict.engine.plan import Plan
 from ict.engine.state import State
 from ict.engine.step import Program, apply, begin, differentiate, reseed_dropout
@@ -324,9 +325,9 @@ class QuickOptimizer:
         options = {name: group[name] for name in names}
         self.quick: torch.optim.Optimizer
         if adam:
-            self.quick = torch.optim.Adam(parameters, self.lr, fused=True, capturable=True, **options)
+            self.quick = Adam(parameters, self.lr, fused=True, capturable=True, **options)
         else:
-            self.quick = torch.optim.SGD(parameters, self.lr, fused=True, **options)
+            self.quick = SGD(parameters, self.lr, fused=True, **options)
         for p in parameters:
             kept = optimizer.state[p]
             for name, value in kept.items():
