@@ -228,8 +228,9 @@ class Captured:
                 bias.grad = zeros  # the batch norm behind it takes away whatever it does
         if self.optimizer is not None:
             self._apply(loss, lr, kept)
-        if ahead is not None:
+        elif ahead is not None:
             self.applied.copy_(self.picked.unlabeled)
+        if ahead is not None:
             ahead.finish()
         self.step.add_(1)
         return loss
@@ -237,7 +238,9 @@ class Captured:
     def _apply(self, loss: Loss, lr: Tensor, kept: Tensor) -> None:
         """`step.apply` with the host's numbers on the device."""
         state, before = self.state, self.program.average_before
-        assert self.optimizer is not None
+        assert self.optimizer is not None and self.ahead is not None
+        with self.ahead.beside():
+            self._note(loss)
         if state.ema and before:
             state.ema.update(kept)
         self.optimizer.step(lr)
@@ -245,11 +248,14 @@ class Captured:
             state.ema.update(kept)
         if state.memory is not None and loss.memory is not None:
             state.memory[self.picked.unlabeled] = loss.memory
-        total = loss.total.detach()
-        bad = (state.first_bad < 0) & ~total.isfinite()
+
+    def _note(self, loss: Loss) -> None:
+        state, metrics = self.state, {"loss": loss.total.detach(), **loss.metrics}
+        bad = (state.first_bad < 0) & ~metrics["loss"].isfinite()
         state.first_bad.copy_(torch.where(bad, self.step, state.first_bad))
-        for name, value in {"loss": total, **loss.metrics}.items():
-            self.sums.setdefault(name, torch.zeros_like(total)).add_(value)
+        if not self.sums:
+            self.sums = {name: torch.zeros_like(value) for name, value in metrics.items()}
+        torch._foreach_add_([self.sums[name] for name in metrics], list(metrics.values()))
 
     def _warm_up(self) -> None:
         side = torch.cuda.Stream()
@@ -292,15 +298,20 @@ class Ahead:
         program.rng.reseed(fold(program.seed, Use.DRAWS, step + 1))
         _copy(self.next.tensors, program.batches.pick(step + 1).tensors)
 
-    def start(self) -> None:
+    @contextmanager
+    def beside(self) -> Iterator[None]:
+        """What is inside need not be done before `finish`."""
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
+            yield
+
+    def start(self) -> None:
+        with self.beside():
             self.made = self.program.batches.make(self.next, self.program.rng)
 
     def finish(self) -> None:
         torch.cuda.current_stream().wait_stream(self.stream)
-        _copy(self.tensors, _parts(self.made))
-        _copy(self.picked.tensors, self.next.tensors)
+        _copy([*self.tensors, *self.picked.tensors], [*_parts(self.made), *self.next.tensors])
 
 
 def _parts(batch: Batch) -> list[Tensor]:
@@ -308,8 +319,13 @@ def _parts(batch: Batch) -> list[Tensor]:
 
 
 def _copy(targets: Iterable[Tensor], sources: Iterable[Tensor]) -> None:
+    """All tensors of a kind at once."""
+    kinds: dict[torch.dtype, list[tuple[Tensor, Tensor]]] = {}
     for target, source in zip(targets, sources, strict=True):
-        target.copy_(source)
+        if target.numel():
+            kinds.setdefault(target.dtype, []).append((target, source))
+    for pairs in kinds.values():
+        torch._foreach_copy_([target for target, _ in pairs], [source for _, source in pairs])
 
 
 class QuickOptimizer:
@@ -318,15 +334,15 @@ class QuickOptimizer:
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         (group,) = optimizer.param_groups
         parameters: list[nn.Parameter] = group["params"]
-        self.lr = torch.zeros((), device=parameters[0].device)
+        lr = torch.zeros((), device=parameters[0].device)  # each step brings its own
         adam = isinstance(optimizer, torch.optim.Adam)
         names = ("betas", "eps", "weight_decay") if adam else ("momentum", "nesterov", "weight_decay")
         options = {name: group[name] for name in names}
         self.quick: torch.optim.Optimizer
         if adam:
-            self.quick = torch.optim.Adam(parameters, self.lr, fused=True, capturable=True, **options)
+            self.quick = torch.optim.Adam(parameters, lr, fused=True, capturable=True, **options)
         else:
-            self.quick = torch.optim.SGD(parameters, self.lr, fused=True, **options)
+            self.quick = torch.optim.SGD(parameters, lr, fused=True, **options)
         for p in parameters:
             kept = optimizer.state[p]
             for name, value in kept.items():
@@ -337,7 +353,8 @@ class QuickOptimizer:
         self.quick.state = optimizer.state
 
     def step(self, lr: Tensor) -> None:
-        self.lr.copy_(lr)
+        (group,) = self.quick.param_groups
+        group["lr"] = lr
         self.quick.step()
 
 

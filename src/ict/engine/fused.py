@@ -115,8 +115,10 @@ class Convolution(Link):
     def __call__(self, carried: Carried) -> Carried:
         conv, shift = self.conv, self.conv.bias
         if carried.shift is not None and conv.kernel_size == (1, 1):
-            passed = conv.weight[:, :, 0, 0] @ carried.shift  # a constant stays one
-            shift, carried = passed if shift is None else passed + shift, carried._replace(shift=None)
+            weight = conv.weight.flatten(1)  # a constant stays one
+            with torch.autocast(carried.x.device.type, enabled=False):  # which would convert each of them first
+                shift = weight @ carried.shift if shift is None else torch.addmv(shift, weight, carried.shift)
+            carried = carried._replace(shift=None)
         x = carried.whole
         if self.weight is None or self.aside is None:
             return Carried(F.conv2d(x, conv.weight, None, conv.stride, conv.padding), shift)
