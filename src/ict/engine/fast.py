@@ -5,7 +5,7 @@ exact mode a replay gives the bits of the eager step; in fast mode it is handed 
 optimizer and the averages too.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -14,15 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from ict.contract import Batch, Loss
-from ict.engine.batches import Picked
+from ict.engine.ahead import Ahead, copy
 from ict.engine.forward import Forward
 from ict.engine.fused import Fused
 from ict.engine.plan import Plan
 from ict.engine.state import State
-from ict.engine.step import Program, apply, begin, differentiate, reseed_dropout
+from ict.engine.step import Program, apply, begin, differentiate
 from ict.networks.parts import can_join, joined
 from ict.networks.staged import Staged
-from ict.rng import Rng, Use, fold
 
 _WARM_UPS = 3  # libraries choose kernels and allocate workspaces in the first calls, which a capture cannot hold
 _WORTH_COMPILING = 12_000  # updates left: compiling takes about 35 s and saves up to 3 ms an update (CNN-13, H200)
@@ -179,15 +178,17 @@ class Captured:
                 self.optimizer = QuickOptimizer(state.optimizer)
         self.sums: dict[str, Tensor] = {}  # where the graph adds up metrics
         self.graph = torch.cuda.CUDAGraph()
-        for rng in (program.rng, program.batches.repeated, self.ahead.rng if self.ahead else None):
+        for rng in (program.rng, program.batches.repeated):
             if rng is not None:
                 self.graph.register_generator_state(rng.generator)
-        with _restored([self.step, *self.picked.tensors, *(self.ahead.tensors if self.ahead else [])], state):
+        with _restored([self.step], state):
             self._warm_up()
             # the thread that watches over messages between ranks may look at its events meanwhile
             errors = "thread_local" if program.ranks.launched else "global"
             with torch.cuda.graph(self.graph, capture_error_mode=errors):
                 self.loss = self._captured()
+        if self.ahead is not None:
+            self.ahead.first(state.step)
         for name, total in self.sums.items():
             total.copy_(state.sums.get(name, torch.zeros_like(total)))
         state.sums = dict(self.sums) if state.sums and self.optimizer else state.sums
@@ -195,9 +196,9 @@ class Captured:
     def __call__(self, program: Program, state: State) -> None:
         step = state.step
         if self.ahead is None:
-            _copy(self.picked.tensors, begin(program, step).tensors)
+            copy(self.picked.tensors, begin(program, step).tensors)
         else:
-            self.ahead.begin(program, step)
+            self.ahead.begin(step)
         if self.optimizer is not None and not state.sums:
             torch._foreach_zero_(list(self.sums.values()))
             state.sums = dict(self.sums)
@@ -216,13 +217,14 @@ class Captured:
         if ahead is None:
             batch = program.batches.make(self.picked, program.rng, state.memory)
         else:
-            program, batch = replace(program, rng=ahead.rng), ahead.batch
+            batch = ahead.batch
             ahead.start()
             if state.memory is not None:
                 batch = replace(batch, memory=state.memory[self.picked.unlabeled])
         if isinstance(self.teacher, FastForward):
             self.teacher.received(batch)
-        loss = differentiate(program, state, batch, w, self.student, self.teacher)
+        draws = program.rng if ahead is None else ahead.draws
+        loss = differentiate(program, state, batch, w, self.student, self.teacher, draws)
         for bias, zeros in self.silent.items():
             if bias.grad is None:
                 bias.grad = zeros  # the batch norm behind it takes away whatever it does
@@ -267,65 +269,6 @@ class Captured:
                 self._captured()
         torch.cuda.current_stream().wait_stream(side)
         self.state.optimizer.zero_grad()  # so that the graph's backward makes gradients instead of adding to them
-
-
-class Ahead:
-    """The batch of the next update, made beside the current one.
-
-    Its draws come from the program's generator, as in the eager step; what the loss draws continues where they end, but
-    from a generator of its own, since the two belong to different steps.
-    """
-
-    def __init__(self, program: Program, picked: Picked) -> None:
-        """After `begin` has named the rows of the first update."""
-        self.program, self.picked = program, picked
-        self.next = picked.clone()
-        self.batch = program.batches.make(picked, program.rng)
-        self.drawn = program.rng.generator.get_offset()
-        self.rng = Rng(program.rng.device, share=program.rng.share)
-        self.stream = torch.cuda.Stream()
-        self.made = self.batch
-
-    @property
-    def tensors(self) -> list[Tensor]:
-        return _parts(self.batch)
-
-    def begin(self, program: Program, step: int) -> None:
-        """The host's part: `step.begin`, but of the next step where the batch is concerned."""
-        reseed_dropout(program, step)
-        self.rng.reseed(fold(program.seed, Use.DRAWS, step))
-        self.rng.generator.set_offset(self.drawn)
-        program.rng.reseed(fold(program.seed, Use.DRAWS, step + 1))
-        _copy(self.next.tensors, program.batches.pick(step + 1).tensors)
-
-    @contextmanager
-    def beside(self) -> Iterator[None]:
-        """What is inside need not be done before `finish`."""
-        self.stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self.stream):
-            yield
-
-    def start(self) -> None:
-        with self.beside():
-            self.made = self.program.batches.make(self.next, self.program.rng)
-
-    def finish(self) -> None:
-        torch.cuda.current_stream().wait_stream(self.stream)
-        _copy([*self.tensors, *self.picked.tensors], [*_parts(self.made), *self.next.tensors])
-
-
-def _parts(batch: Batch) -> list[Tensor]:
-    return [batch.x, batch.y, *batch.u, *([] if batch.u_y is None else [batch.u_y])]
-
-
-def _copy(targets: Iterable[Tensor], sources: Iterable[Tensor]) -> None:
-    """All tensors of a kind at once."""
-    kinds: dict[torch.dtype, list[tuple[Tensor, Tensor]]] = {}
-    for target, source in zip(targets, sources, strict=True):
-        if target.numel():
-            kinds.setdefault(target.dtype, []).append((target, source))
-    for pairs in kinds.values():
-        torch._foreach_copy_([target for target, _ in pairs], [source for _, source in pairs])
 
 
 class QuickOptimizer:
@@ -376,7 +319,7 @@ def _restored(others: list[Tensor], state: State) -> Iterator[None]:
     of_optimizer = _tensors(state.optimizer)
     before = [tensor.clone() for tensor in (*tensors, *of_optimizer)]
     yield
-    _copy([*tensors, *of_optimizer], before)
+    copy([*tensors, *of_optimizer], before)
     for tensor in _tensors(state.optimizer)[len(of_optimizer) :]:
         tensor.zero_()  # made inside
 
