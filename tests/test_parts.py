@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from ict.averages import WeightAverage
 from ict.engine.fast import FastForward
 from ict.engine.forward import Forward
+from ict.engine.quick import QuickAverage
 from ict.networks import NETWORKS
 from ict.networks.parts import can_join, joined
 
@@ -115,3 +116,26 @@ def test_an_average_follows_parameters_whose_memory_was_replaced() -> None:
     average.update(0.25)
     for p, q in zip(student.parameters(), average.module.parameters(), strict=True):
         torch.testing.assert_close(q, p - 0.25)
+
+
+@pytest.mark.parametrize("average_buffers", [False, True])
+def test_an_average_in_one_piece_of_memory_is_the_formula(average_buffers: bool) -> None:
+    student = built("convnet", width=5)
+    student.register_parameter("odd", nn.Parameter(torch.ones(3, dtype=torch.float32)))
+    average = WeightAverage(student, average_buffers)
+    FastForward(student), FastForward(average.module)
+    before = deepcopy(average.module.state_dict())
+    strides = [p.stride() for p in student.parameters()]
+    quick = QuickAverage(average)
+    for name, value in average.module.state_dict().items():
+        assert torch.equal(value, before[name]), "moving changes no number"
+    assert [p.stride() for p in student.parameters()] == strides
+    with torch.no_grad():
+        for tensor in student.state_dict().values():
+            tensor.add_(1)
+    quick.update(torch.tensor(0.25))
+    parameters = {name for name, _ in student.named_parameters()}
+    for name, value in average.module.state_dict().items():
+        moved = name in parameters or (average_buffers and value.is_floating_point())
+        torch.testing.assert_close(value, before[name] + 0.25 if moved else before[name])
+    assert all(p.data_ptr() % 64 == 0 for p in student.parameters()), "aligned as torch aligns them"

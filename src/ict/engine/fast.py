@@ -19,6 +19,7 @@ from ict.engine.ahead import Ahead, copy
 from ict.engine.forward import Forward
 from ict.engine.fused import Fused
 from ict.engine.plan import Plan
+from ict.engine.quick import QuickAverage, QuickOptimizer
 from ict.engine.state import State
 from ict.engine.step import Program, apply, begin, differentiate
 from ict.networks.parts import can_join, joined
@@ -170,6 +171,7 @@ class Captured:
         self.student: Forward = Forward(state.student)
         self.teacher: Forward = Forward(state.evaluated, gradient=False)
         self.optimizer: QuickOptimizer | None = None
+        self.average: QuickAverage | None = None
         self.ahead: Ahead | None = None
         self.applied = self.picked.unlabeled  # the rows whose memory the host's `apply` writes
         self.silent: dict[Tensor, Tensor] = {}
@@ -182,6 +184,7 @@ class Captured:
             # the graph would keep the first momentum, and holds nothing that ranks have to say to each other
             if len(set(program.plan.momentum)) == 1 and not program.ranks.launched:
                 self.optimizer = QuickOptimizer(state.optimizer)
+                self.average = QuickAverage(state.ema) if state.ema else None
         self.sums: dict[str, Tensor] = {}  # where the graph adds up metrics
         self.graph = torch.cuda.CUDAGraph()
         for rng in (program.rng, program.batches.repeated):
@@ -219,7 +222,7 @@ class Captured:
 
     def _captured(self) -> Loss:
         program, state, ahead = self.program, self.state, self.ahead
-        w, lr, kept = self.plan.index_select(0, self.step[None])[0].unbind()
+        w, lr, share = self.plan.index_select(0, self.step[None])[0].unbind()
         if ahead is None:
             batch = program.batches.make(self.picked, program.rng, state.memory)
         else:
@@ -235,7 +238,7 @@ class Captured:
             if bias.grad is None:
                 bias.grad = zeros  # the batch norm behind it takes away whatever it does
         if self.optimizer is not None:
-            self._apply(loss, lr, kept)
+            self._apply(loss, lr, share)
         elif ahead is not None:
             self.applied.copy_(self.picked.unlabeled)
         if ahead is not None:
@@ -243,17 +246,17 @@ class Captured:
         self.step.add_(1)
         return loss
 
-    def _apply(self, loss: Loss, lr: Tensor, kept: Tensor) -> None:
+    def _apply(self, loss: Loss, lr: Tensor, share: Tensor) -> None:
         """`step.apply` with the host's numbers on the device."""
         state, before = self.state, self.program.average_before
         assert self.optimizer is not None and self.ahead is not None
         with self.ahead.beside():
             self._note(loss)
-        if state.ema and before:
-            state.ema.update(kept)
+        if self.average and before:
+            self.average.update(share)
         self.optimizer.step(lr)
-        if state.ema and not before:
-            state.ema.update(kept)
+        if self.average and not before:
+            self.average.update(share)
         if state.memory is not None and loss.memory is not None:
             state.memory[self.picked.unlabeled] = loss.memory
 
@@ -277,39 +280,10 @@ class Captured:
         self.state.optimizer.zero_grad()  # so that the graph's backward makes gradients instead of adding to them
 
 
-class QuickOptimizer:
-    """An optimizer's step as one operation that reads its rate from the device; it shares the optimizer's state."""
-
-    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
-        (group,) = optimizer.param_groups
-        parameters: list[nn.Parameter] = group["params"]
-        lr = torch.zeros((), device=parameters[0].device)  # each step brings its own
-        adam = isinstance(optimizer, torch.optim.Adam)
-        names = ("betas", "eps", "weight_decay") if adam else ("momentum", "nesterov", "weight_decay")
-        options = {name: group[name] for name in names}
-        self.quick: torch.optim.Optimizer
-        if adam:
-            self.quick = torch.optim.Adam(parameters, lr, fused=True, capturable=True, **options)
-        else:
-            self.quick = torch.optim.SGD(parameters, lr, fused=True, **options)
-        for p in parameters:
-            kept = optimizer.state[p]
-            for name, value in kept.items():
-                if isinstance(value, Tensor):  # as a checkpoint left them, perhaps of a run in the other mode
-                    kept[name] = torch.empty_like(p).copy_(value) if value.shape == p.shape else value.to(p.device)
-            if not adam and group["momentum"]:  # without it torch would take the first gradient, at every replay
-                kept.setdefault("momentum_buffer", torch.zeros_like(p))
-        self.quick.state = optimizer.state
-
-    def step(self, lr: Tensor) -> None:
-        (group,) = self.quick.param_groups
-        group["lr"] = lr
-        self.quick.step()
-
-
 def _table(plan: Plan, device: torch.device) -> Tensor:
-    """What an update needs to know of its step: weight of the consistency loss, rate, decay of the average."""
-    return torch.tensor([plan.w, plan.lr, plan.decay or plan.w], device=device).T.contiguous()
+    """What an update needs to know of its step: weight of the consistency loss, rate, 1 - decay of the average."""
+    shares = [1 - kept for kept in plan.decay] or plan.w
+    return torch.tensor([plan.w, plan.lr, shares], device=device).T.contiguous()
 
 
 def _biases(network: nn.Module) -> list[Tensor]:
