@@ -30,6 +30,10 @@ def parts(name: str) -> tuple[Tensor, Tensor]:
     return a, 3 * b + 1
 
 
+def _upside_down(stage: int, h: Tensor) -> Tensor:
+    return h.flip(0) if stage % 2 else h * 2
+
+
 def gradients(network: nn.Module) -> list[Tensor]:
     return [p.grad for p in network.parameters() if p.grad is not None]
 
@@ -72,6 +76,9 @@ def test_the_fast_forward_is_the_exact_one_up_to_rounding(name: str) -> None:
     for x, y in zip(exact.each(a, b), fast.each(a, b), strict=True):
         assert y.dtype == torch.float32
         torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-4)
+    for x, y in zip(exact.features(a, b), fast.features(a, b), strict=True):
+        torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(exact(a, _upside_down), fast(a, _upside_down), rtol=1e-4, atol=1e-4)
     with fast.precise():
         for x, y in zip(exact.features(a, b), fast.features(a, b), strict=True):
             torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-4)

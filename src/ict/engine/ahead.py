@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ict.contract import Batch
 from ict.engine.batches import Picked
+from ict.engine.quick import QuickBatch
 from ict.engine.step import Program, reseed_dropout
 from ict.rng import Rng, Use, fold
 
@@ -18,7 +19,7 @@ class Ahead:
     def __init__(self, program: Program, picked: Picked) -> None:
         """`picked`: the rows of the current update, here and later."""
         self.program, self.picked, self.next = program, picked, picked.clone()
-        self.batch = program.batches.make(picked, program.rng)
+        self.batch = QuickBatch(**vars(program.batches.make(picked, program.rng)))
         self.draws = DrawnAhead(program.rng)
         self.stream = torch.cuda.Stream()
 

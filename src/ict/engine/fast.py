@@ -120,7 +120,7 @@ class FastForward(Forward):
         return out
 
     def _run_half(self, function: Callable[..., Tensor], x: Tensor, **options: Any) -> Tensor:
-        if x.dim() == 4:
+        if x.dim() == 4 and self.fused is None:
             x = x.contiguous(memory_format=torch.channels_last)
         with torch.autocast("cuda", torch.bfloat16, enabled=x.is_cuda):
             return super()._run(self._quick(function), x, **options).float()

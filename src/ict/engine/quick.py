@@ -1,9 +1,10 @@
-"""The optimizer's step and the average's update as few operations, which read their numbers from the device."""
+"""What a fast update does outside its networks, as few operations that read their numbers from the device."""
 
 import torch
 from torch import Tensor, nn
 
 from ict.averages import WeightAverage
+from ict.contract import Batch
 
 _ALIGNED = 64  # a tensor in a shared piece of memory begins at a multiple of as many numbers
 
@@ -36,6 +37,17 @@ class QuickOptimizer:
         (group,) = self.quick.param_groups
         group["lr"] = lr
         self.quick.step()
+
+
+class QuickBatch(Batch):
+    """A batch that mixes its examples in one operation."""
+
+    def mixed(self, lam: Tensor, x: Tensor) -> Tensor:
+        if not x.is_cuda:
+            return super().mixed(lam, x)
+        from ict.engine.kernels.mixed import mixed
+
+        return mixed(x, lam, self.pair_groups)
 
 
 class QuickAverage:

@@ -452,6 +452,45 @@ def _normalised(x: Tensor, moments: Tensor, weight: Tensor, bias: Tensor, layout
     return out
 
 
+class ActPool(torch.autograd.Function):
+    """An activation and a pooling: what comes behind a norm, of which this is one that changes nothing."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, slope: float) -> Tensor:
+        x = _dense(x)
+        ctx.save_for_backward(x)
+        ctx.slope = slope
+        moments, weight, bias, _ = _unchanged(x.shape[1], x.device)
+        return _normalised(x, moments, weight, bias, _layout(x, (), True), slope)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        (x,) = ctx.saved_tensors
+        gradient, layout, out = _dense(gradient), _layout(x, (), True), torch.empty_like(x)
+        moments, weight, bias, means = _unchanged(x.shape[1], x.device)
+        starts, (grid, tiles) = _starts(layout.sizes, x.device), layout.tiles()
+        _denormalise[grid](
+            x, gradient, gradient, out, starts, moments, means, weight, bias, layout.channels, ctx.slope, layout.width,
+            POOL=True, PLUS=False, **tiles,
+        )  # fmt: skip
+        return out, None
+
+
+@cache
+def _unchanged(channels: int, device: torch.device) -> tuple[Tensor, ...]:
+    """Moments, weight and bias of a norm that changes nothing, and means of gradients that it does not center."""
+    zeros, ones = torch.zeros(channels, device=device), torch.ones(channels, device=device)
+    return torch.stack([zeros, ones])[None], ones, zeros, torch.stack([zeros, zeros])[None]
+
+
+def act_pool(x: Tensor, slope: float) -> Tensor:
+    """LeakyReLU and a 2 x 2 pooling of images of even height and width."""
+    run: Any = ActPool.apply
+    out: Tensor = run(x, slope)
+    return out
+
+
 def norm_act(
     x: Tensor, plus: Tensor | None, weight: Tensor, bias: Tensor, how: How
 ) -> tuple[Tensor, Tensor, Tensor | None]:
