@@ -125,11 +125,30 @@ def _affine(moments, weight, bias, part, c, channels, inside):
 
 
 @triton.jit
+def _corner(r, c, channels, width):
+    """Where the first of the four pixels is that a pooled one looks at; `width` is that of the pooled image."""
+    return (4 * (r // width) * width + 2 * (r % width))[:, None] * channels + c[None, :]
+
+
+@triton.jit
+def _four(x, corner, channels, width, mask):
+    """The four pixels: two in a row, and those below them."""
+    first = x + corner
+    below = first + 2 * width * channels
+    return (
+        tl.load(first, mask=mask, other=0.0).to(tl.float32),
+        tl.load(first + channels, mask=mask, other=0.0).to(tl.float32),
+        tl.load(below, mask=mask, other=0.0).to(tl.float32),
+        tl.load(below + channels, mask=mask, other=0.0).to(tl.float32),
+    )
+
+
+@triton.jit
 def _normalise(
     x, out, starts, moments, weight, bias, channels, slope, width,
     POOL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """`width` is that of the pooled image; a row here is one of its pixels, which looks at four of the image's."""
+    """Where it pools, a row here is a pixel of the pooled image."""
     c = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     part = tl.program_id(2)
     start, end = tl.load(starts + part), tl.load(starts + part + 1)
@@ -140,12 +159,9 @@ def _normalise(
     mask = (r < end)[:, None] & inside[None, :]
     _, _, gain, offset = _affine(moments, weight, bias, part, c, channels, inside)
     if POOL:
-        corner = x + (4 * (r // width) * width + 2 * (r % width))[:, None] * channels + c[None, :]
-        below = corner + 2 * width * channels
-        a = _activated(tl.load(corner, mask=mask, other=0.0).to(tl.float32), gain, offset, slope)
-        b = _activated(tl.load(corner + channels, mask=mask, other=0.0).to(tl.float32), gain, offset, slope)
-        d = _activated(tl.load(below, mask=mask, other=0.0).to(tl.float32), gain, offset, slope)
-        e = _activated(tl.load(below + channels, mask=mask, other=0.0).to(tl.float32), gain, offset, slope)
+        xa, xb, xd, xe = _four(x, _corner(r, c, channels, width), channels, width, mask)
+        a, b = _activated(xa, gain, offset, slope), _activated(xb, gain, offset, slope)
+        d, e = _activated(xd, gain, offset, slope), _activated(xe, gain, offset, slope)
         value = tl.maximum(tl.maximum(a, b), tl.maximum(d, e))
     else:
         value = tl.load(x + r[:, None] * channels + c[None, :], mask=mask, other=0.0).to(tl.float32)
@@ -160,8 +176,10 @@ def _slopes(value, gradient, gain, offset, slope):
 
 
 @triton.jit
-def _to_the_largest(a, b, d, e, gradient):
-    """A pooled pixel's gradient goes to the first of the largest of its four."""
+def _four_slopes(xa, xb, xd, xe, gradient, gain, offset, slope):
+    """A pooled pixel's gradient goes to the first of the largest of its four, through its activation."""
+    a, b = _activated(xa, gain, offset, slope), _activated(xb, gain, offset, slope)
+    d, e = _activated(xd, gain, offset, slope), _activated(xe, gain, offset, slope)
     most = tl.maximum(tl.maximum(a, b), tl.maximum(d, e))
     to_a = a == most
     to_b = (b == most) & ~to_a
@@ -169,10 +187,10 @@ def _to_the_largest(a, b, d, e, gradient):
     to_e = ~to_a & ~to_b & ~to_d
     zero = gradient * 0.0
     return (
-        tl.where(to_a, gradient, zero),
-        tl.where(to_b, gradient, zero),
-        tl.where(to_d, gradient, zero),
-        tl.where(to_e, gradient, zero),
+        _slopes(xa, tl.where(to_a, gradient, zero), gain, offset, slope),
+        _slopes(xb, tl.where(to_b, gradient, zero), gain, offset, slope),
+        _slopes(xd, tl.where(to_d, gradient, zero), gain, offset, slope),
+        _slopes(xe, tl.where(to_e, gradient, zero), gain, offset, slope),
     )
 
 
@@ -197,21 +215,8 @@ def _measure_gradients(
         mask = (r < end)[:, None] if EVEN else (r < end)[:, None] & inside[None, :]
         g = tl.load(gradient + r[:, None] * channels + c[None, :], mask=mask, other=0.0).to(tl.float32)
         if POOL:
-            corner = x + (4 * (r // width) * width + 2 * (r % width))[:, None] * channels + c[None, :]
-            below = corner + 2 * width * channels
-            xa = tl.load(corner, mask=mask, other=0.0).to(tl.float32)
-            xb = tl.load(corner + channels, mask=mask, other=0.0).to(tl.float32)
-            xd = tl.load(below, mask=mask, other=0.0).to(tl.float32)
-            xe = tl.load(below + channels, mask=mask, other=0.0).to(tl.float32)
-            ga, gb, gd, ge = _to_the_largest(
-                _activated(xa, gain, offset, slope),
-                _activated(xb, gain, offset, slope),
-                _activated(xd, gain, offset, slope),
-                _activated(xe, gain, offset, slope),
-                g,
-            )
-            ga, gb = _slopes(xa, ga, gain, offset, slope), _slopes(xb, gb, gain, offset, slope)
-            gd, ge = _slopes(xd, gd, gain, offset, slope), _slopes(xe, ge, gain, offset, slope)
+            xa, xb, xd, xe = _four(x, _corner(r, c, channels, width), channels, width, mask)
+            ga, gb, gd, ge = _four_slopes(xa, xb, xd, xe, g, gain, offset, slope)
             total += ga + gb + gd + ge
             products += ga * (xa - mean) + gb * (xb - mean) + gd * (xd - mean) + ge * (xe - mean)
         else:
@@ -265,21 +270,10 @@ def _denormalise(
     kind = out.dtype.element_ty
     g = tl.load(gradient + r[:, None] * channels + c[None, :], mask=mask, other=0.0).to(tl.float32)
     if POOL:
-        corner = (4 * (r // width) * width + 2 * (r % width))[:, None] * channels + c[None, :]
+        corner = _corner(r, c, channels, width)
         below = corner + 2 * width * channels
-        xa = tl.load(x + corner, mask=mask, other=0.0).to(tl.float32)
-        xb = tl.load(x + corner + channels, mask=mask, other=0.0).to(tl.float32)
-        xd = tl.load(x + below, mask=mask, other=0.0).to(tl.float32)
-        xe = tl.load(x + below + channels, mask=mask, other=0.0).to(tl.float32)
-        ga, gb, gd, ge = _to_the_largest(
-            _activated(xa, gain, offset, slope),
-            _activated(xb, gain, offset, slope),
-            _activated(xd, gain, offset, slope),
-            _activated(xe, gain, offset, slope),
-            g,
-        )
-        ga, gb = _slopes(xa, ga, gain, offset, slope), _slopes(xb, gb, gain, offset, slope)
-        gd, ge = _slopes(xd, gd, gain, offset, slope), _slopes(xe, ge, gain, offset, slope)
+        xa, xb, xd, xe = _four(x, corner, channels, width, mask)
+        ga, gb, gd, ge = _four_slopes(xa, xb, xd, xe, g, gain, offset, slope)
         tl.store(out + corner, _centered(xa, ga, mean, scale, gain, total, product).to(kind), mask=mask)
         tl.store(out + corner + channels, _centered(xb, gb, mean, scale, gain, total, product).to(kind), mask=mask)
         tl.store(out + below, _centered(xd, gd, mean, scale, gain, total, product).to(kind), mask=mask)
