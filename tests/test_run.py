@@ -86,6 +86,23 @@ def test_the_best_by_validation_is_the_smallest_logged_error(tmp_path: Path) -> 
     assert result["valid_error"] == seen[24]
 
 
+@pytest.mark.parametrize("decay", ["0.9", "none"])
+def test_the_curve_is_every_look_at_the_validation_set_also_without_a_folder(decay: str, tmp_path: Path) -> None:
+    settings, logged = [f"average.decay={decay}"], list[loop.Record]()
+    run = train(tiny(), settings=settings, log=logged.append)
+    keys = ["step", "seconds", "valid_error_student", *(["valid_error_teacher"] if decay != "none" else [])]
+    assert run.result["curve"] == [{k: r[k] for k in keys} for r in logged if r["step"] in (6, 12, 18, 24)]
+    assert len(run.result["curve"]) == 4 and run.result["mode"] == "exact"
+    crash_at(12, tmp_path, tiny(), settings=settings)
+    resumed = train(tiny(), settings=settings, out=tmp_path, resume=True).result["curve"]
+    assert [{k: look[k] for k in keys if k != "seconds"} for look in resumed] == [
+        {k: look[k] for k in keys if k != "seconds"} for look in run.result["curve"]
+    ]
+    seconds = [look["seconds"] for look in resumed]
+    assert seconds == sorted(seconds)
+    assert train(tiny(), settings=[*settings, "split.valid=0"]).result["curve"] == []
+
+
 def test_the_test_set_is_read_only_after_the_last_update(monkeypatch: pytest.MonkeyPatch) -> None:
     data = load_data(tiny().resolved(), 0)
     events: list[str] = []
