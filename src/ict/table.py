@@ -64,12 +64,12 @@ def table(name: str, format: Format = "text", folder: Path | None = None) -> str
 
 
 def find_results(folder: Path | None) -> list[Result]:
-    """The results of runs among the JSON files under a folder; only the default one may be missing."""
+    """The results of runs among the JSON files under a folder, with their `file`; only the default may be missing."""
     where = DEFAULT_FOLDER if folder is None else folder
     if folder is not None and not folder.is_dir():
         raise UserError(f"no folder {folder}: name one that holds result files.")
-    contents = (_read(path) for path in sorted(where.rglob("*.json")) if path.is_file())
-    return [content for content in contents if _is_result(content)]
+    contents = ((path, _read(path)) for path in sorted(where.rglob("*.json")) if path.is_file())
+    return [content | {"file": path} for path, content in contents if _is_result(content)]
 
 
 def _read(path: Path) -> Any:
