@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 import ict
@@ -70,6 +70,18 @@ def test_the_saved_error_is_the_networks_error(tmp_path: Path) -> None:
     assert evaluate(tmp_path)["test_error"] == run.result["test_error"]
     probabilities = run.predict_proba(data.test.x)
     assert (probabilities.argmax(1) != data.test.y).float().mean().item() == pytest.approx(wrong, abs=1e-6)
+
+
+def test_a_model_that_came_from_elsewhere_is_evaluated_by_three_files(tmp_path: Path) -> None:
+    run = train(tiny(), seed=3, out=tmp_path / "there")
+    (tmp_path / "here").mkdir()
+    for name in ("recipe.json", "inputs.safetensors", "model.safetensors"):
+        (tmp_path / "there" / name).rename(tmp_path / "here" / name)
+    found = evaluate(tmp_path / "here", device="cpu")
+    assert found["test_error"] == run.result["test_error"] and found["n_test"] == run.result["n_test"]
+    scale = load_file(tmp_path / "here/inputs.safetensors")
+    save_file({**scale, "mean": scale["mean"] + 9}, tmp_path / "here/inputs.safetensors")
+    assert evaluate(tmp_path / "here")["test_error"] > found["test_error"], "the scaling is the run's, not fitted anew"
 
 
 def test_without_an_average_the_student_is_evaluated() -> None:

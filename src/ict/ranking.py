@@ -70,7 +70,7 @@ def draw(path: Path, summary: dict[str, Any], reported: Others = _NONE) -> None:
             axes.scatter([other.mean], [y], s=70, facecolors="none", edgecolors="tab:red", zorder=2)
     axes.set_yticks(range(len(rows)), [_label(row) for row in rows])
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    rings = ", a ring for the number reported" if reported else ""
+    rings = ", a ring: reported" if reported else ""
     axes.set_xlabel(f"test error (%): a dot for each seed, a bar for the mean{rings}")
     axes.set_title(f"{summary['task']}, {summary['budget']} updates")
     axes.grid(alpha=0.3)
