@@ -18,12 +18,12 @@ import torch
 from PIL import Image
 from rich.console import Console
 
-from ict.compare import BUDGETS, PAPER, SHARED, choose, compare, enter, fair
+from ict.compare import BUDGETS, PAPER, SHARED, assembled, choose, compare, enter, fair
 from ict.data.split import Indices
 from ict.live_table import LiveTable
 from ict.parallel import Task
 from ict.ranking import draw, ranked, table
-from ict.recipe import Part, Recipe
+from ict.recipe import Part, Recipe, Reported
 from ict.recipes import RECIPES
 from ict.settings import Inputs, Optimizer
 from tests.test_cli import ict, imported_by
@@ -309,6 +309,31 @@ def test_the_table_is_sorted_and_diverged_runs_come_last() -> None:
     assert cells(table(alone))[0][5] == "–" and "the first 60 test examples alone" in table(alone)
 
 
+def test_others_numbers_have_a_column_of_their_own() -> None:
+    summary = made_up(ict=[0.05, 0.15], mixup=[0.2, 0.2], pi=[0.3, 0.3])
+    others = {"ict": Reported(7.291, 0.02), "pi": Reported(12.0), "mixup": None}
+    with_others = table(summary, others)
+    assert with_others.splitlines()[0].endswith("| remark | reported (%) |")
+    assert [row[-1] for row in cells(with_others)] == ["7.29 ± 0.02", "-", "12.00"]
+    assert [row[:-1] for row in cells(with_others)] == cells(table(summary))
+
+
+def test_single_runs_are_assembled_to_the_same_comparison(
+    folder: Path, content: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [run for method in METHODS for run in results(folder, method)]
+    assert assembled("digits-100", runs) is None, "they ran other recipes than the task has"
+    for entry in enter("digits-100", ",".join(METHODS), 6, [SMALL]):
+        monkeypatch.setitem(RECIPES, entry.recipe.name, entry.recipe)
+    monkeypatch.setitem(BUDGETS, "digits-100", 6)
+    made = assembled("digits-100", [runs[3], *runs[:3], *runs[4:], runs[0] | {"seed": 7, "partial": True}])
+    assert made is not None
+    latest = max(run["finished"] for run in runs)
+    assert made | {"finished": latest} == content | {"finished": latest} and made["finished"] == latest
+    alone = assembled("digits-100", runs[:1])
+    assert alone is not None and [row["method"] for row in alone["rows"]] == ["supervised"] and alone["seeds"] == [0]
+
+
 def test_the_picture_has_a_line_for_each_method(folder: Path, tmp_path: Path) -> None:
     draw(tmp_path / "made-up.png", made_up(ict=[0.05, 0.15], a_method_with_a_long_name=[0.2, 0.3], wild=[None, None]))
     for path in (folder / "compare.png", tmp_path / "made-up.png"):
@@ -322,6 +347,16 @@ def test_the_picture_has_a_line_for_each_method(folder: Path, tmp_path: Path) ->
         assert black.any(0).sum() > 4, "no tall bars for the means, only the two sides of the frame"
         frame = np.concatenate([pixels[[0, -1]].reshape(-1, 3), pixels[:, [0, -1]].reshape(-1, 3)])
         assert (frame == 255).all(), "something is cut off at the edge"
+
+
+def test_the_picture_has_a_ring_where_others_report_a_number(tmp_path: Path) -> None:
+    summary, reds = made_up(ict=[0.05, 0.15], mixup=[0.2, 0.2]), []
+    for others in ({}, {"mixup": Reported(15.0)}, {"ict": Reported(15.0), "mixup": Reported(15.0)}):
+        draw(tmp_path / "rings.png", summary, others)
+        with Image.open(tmp_path / "rings.png") as picture:
+            pixels = np.asarray(picture.convert("RGB")).astype(int)
+        reds.append((np.abs(pixels - [214, 39, 40]).sum(2) < 60).sum())  # tab:red
+    assert reds[0] == 0 < 10 < reds[1] < reds[2]
 
 
 def test_the_live_table_shows_how_far_each_method_is() -> None:

@@ -25,6 +25,8 @@ METHODS = [
 CELLS = ["cifar10-1000", "cifar10-2000", "cifar10-4000", "svhn-250", "svhn-500", "svhn-1000"]
 WRN_METHODS = ["supervised", "pi", "mean-teacher", "vat", "vat-ent", "ict"]
 WRN_CELLS = ["cifar10-4000-wrn", "svhn-1000-wrn"]
+FAIR_CELLS = ["cifar10-4000-fair", "svhn-1000-fair"]
+FAST = [f"cifar10-4000/ict-fast-{name}" for name in ("120s", "60s", "no-teacher", "plain-supervised")]
 
 # A second copy of every number that the paper prints, made from its text and not from the code.
 PRINTED = """
@@ -112,6 +114,8 @@ def test_every_printed_number_is_a_recipes_and_no_other() -> None:
 def test_every_method_has_a_recipe_in_every_cell() -> None:
     cells = [f"{cell}/{method}" for cell in CELLS for method in METHODS]
     cells += [f"{cell}/{method}" for cell in WRN_CELLS for method in WRN_METHODS]
+    cells += [f"{cell}/{method}" for cell in FAIR_CELLS for method in METHODS[:15]]
+    cells += [*(f"{cell}/ict-fast" for cell in (*CELLS, *WRN_CELLS)), *FAST]
     assert sorted(cells) == sorted(name for name in RECIPES if name.startswith(("cifar10", "svhn")))
     for name in cells:
         recipe = RECIPES[name]

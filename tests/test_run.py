@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 import ict
@@ -70,6 +70,18 @@ def test_the_saved_error_is_the_networks_error(tmp_path: Path) -> None:
     assert (probabilities.argmax(1) != data.test.y).float().mean().item() == pytest.approx(wrong, abs=1e-6)
 
 
+def test_a_model_that_came_from_elsewhere_is_evaluated_by_three_files(tmp_path: Path) -> None:
+    run = train(tiny(), seed=3, out=tmp_path / "there")
+    (tmp_path / "here").mkdir()
+    for name in ("recipe.json", "inputs.safetensors", "model.safetensors"):
+        (tmp_path / "there" / name).rename(tmp_path / "here" / name)
+    found = evaluate(tmp_path / "here", device="cpu")
+    assert found["test_error"] == run.result["test_error"] and found["n_test"] == run.result["n_test"]
+    scale = load_file(tmp_path / "here/inputs.safetensors")
+    save_file({**scale, "mean": scale["mean"] + 9}, tmp_path / "here/inputs.safetensors")
+    assert evaluate(tmp_path / "here")["test_error"] > found["test_error"], "the scaling is the run's, not fitted anew"
+
+
 def test_without_an_average_the_student_is_evaluated() -> None:
     result = train(tiny(), settings=["average.decay=none"]).result
     assert result["test_error_teacher"] is None and result["test_error"] == result["test_error_student"]
@@ -82,6 +94,23 @@ def test_the_best_by_validation_is_the_smallest_logged_error(tmp_path: Path) -> 
     assert result["valid_error_best"] == min(seen.values())
     assert result["best_step"] == min(step for step, e in seen.items() if e == min(seen.values()))
     assert result["valid_error"] == seen[24]
+
+
+@pytest.mark.parametrize("decay", ["0.9", "none"])
+def test_the_curve_is_every_look_at_the_validation_set_also_without_a_folder(decay: str, tmp_path: Path) -> None:
+    settings, logged = [f"average.decay={decay}"], list[loop.Record]()
+    run = train(tiny(), settings=settings, log=logged.append)
+    keys = ["step", "seconds", "valid_error_student", *(["valid_error_teacher"] if decay != "none" else [])]
+    assert run.result["curve"] == [{k: r[k] for k in keys} for r in logged if r["step"] in (6, 12, 18, 24)]
+    assert len(run.result["curve"]) == 4 and run.result["mode"] == "exact"
+    crash_at(12, tmp_path, tiny(), settings=settings)
+    resumed = train(tiny(), settings=settings, out=tmp_path, resume=True).result["curve"]
+    assert [{k: look[k] for k in keys if k != "seconds"} for look in resumed] == [
+        {k: look[k] for k in keys if k != "seconds"} for look in run.result["curve"]
+    ]
+    seconds = [look["seconds"] for look in resumed]
+    assert seconds == sorted(seconds)
+    assert train(tiny(), settings=[*settings, "split.valid=0"]).result["curve"] == []
 
 
 def test_the_test_set_is_read_only_after_the_last_update(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,7 @@ def result(recipe: str = ICT, seed: int = 0, test_error: float | None = 0.0731, 
         "seed": seed,
         "test_error": test_error,
         "test_error_best": 0.5,
+        "seconds": 30.0 + seed,
         "partial": False,
         "finished": "2026-01-02T00:00:00+00:00",
     }
@@ -63,12 +64,43 @@ def test_ours_is_mean_and_sample_deviation_over_seeds_in_percent(folder: Path) -
             "mean": pytest.approx(mean(percents), abs=1e-4),
             "std": pytest.approx(stdev(percents), abs=1e-4),
             "seeds": [0, 1, 5],
+            "seconds": 32.0,
         },
+        "fast_recipe": "cifar10-4000/ict-fast",
+        "fast": None,
     }
-    assert cell(folder, "SNTG")["ours"] == {"mean": 10.0, "std": None, "seeds": [2]}
+    assert cell(folder, "SNTG")["ours"] == {"mean": 10.0, "std": None, "seeds": [2], "seconds": 32.0}
     assert cell(folder, "ICT", 0)["ours"] is None and cell(folder, "VAT", 0)["reported"] is None
     assert cell(folder, "VAT", 2)["reported"] == {"mean": 11.36, "std": None}
     assert cell(folder, "ICT", 2, "ablations") == cell(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "column", "recipe"),
+    [
+        ("cifar10", "ICT", 1, "cifar10-2000/ict-fast"),
+        ("wrn", "ICT", 1, "svhn-1000-wrn/ict-fast"),
+        ("ablations", "without the mean teacher", 2, "cifar10-4000/ict-fast-no-teacher"),
+        ("cifar10", "Mean Teacher", 2, "cifar10-4000-fair/mean-teacher"),
+        ("svhn", "VAdD", 2, "svhn-1000-fair/vadd-kl"),
+    ],
+)
+def test_a_fast_recipe_has_a_column_of_its_own(
+    name: str, method: str, column: int, recipe: str, folder: Path, tmp_path: Path
+) -> None:
+    assert cell(folder, method, column, name)["fast"] is None
+    for seed, error in enumerate((0.07, 0.08, 0.12)):
+        write(tmp_path / f"fast{seed}.json", result(recipe, seed, error, seconds=50 + 10 * seed))
+    found = cell(folder, method, column, name)
+    assert found["fast_recipe"] == recipe and found["ours"] is None
+    deviation = pytest.approx((7 / 1) ** 0.5, abs=1e-4)  # of 7, 8, 12: squares 4 + 1 + 9 over 2
+    assert found["fast"] == {"mean": 9.0, "std": deviation, "seeds": [0, 1, 2], "seconds": 60.0}
+    (row,) = (line for line in lines(name, "md", folder) if line.startswith(f"| {method} |"))
+    assert row.split(" | ")[3 * column + 3].removesuffix(" |") == "9.00 ± 2.65 (3; 60 s)"
+
+
+def test_what_has_no_fast_recipe_says_so(folder: Path) -> None:
+    assert cell(folder, "Mean Teacher", 0)["fast_recipe"] is None and cell(folder, "VAT", 0, "wrn")["fast"] is None
 
 
 @pytest.mark.parametrize(
@@ -129,7 +161,7 @@ def test_only_the_default_folder_may_be_missing(monkeypatch: pytest.MonkeyPatch,
         table("wrn", "json", Path("nowhere"))
     write(tmp_path / "results/run.json", result("svhn-1000-wrn/ict", 4, 0.04))
     (*_, row) = json.loads(table("wrn", "json"))
-    assert row["method"] == "ICT" and row["cells"][1]["ours"] == {"mean": 4.0, "std": None, "seeds": [4]}
+    assert row["method"] == "ICT" and row["cells"][1]["ours"]["mean"] == 4.0
 
 
 def lines(name: str, style: Any, folder: Path) -> list[str]:
@@ -140,13 +172,13 @@ def test_text_is_aligned(folder: Path) -> None:
     title, empty, above, heads, *rows = lines("cifar10", "text", folder)
     assert title == "Error rates (%) on CIFAR-10 using CNN-13" and empty == ""
     assert len(rows) == 12 and rows[-1].startswith("ICT ")
-    starts = [i for i in range(len(heads)) if heads.startswith(("reported", "ours"), i)]
-    assert len(starts) == 6 and [i for i in starts if above.startswith(tuple("124"), i)] == starts[::2]
+    starts = [i for i in range(len(heads)) if heads.startswith(("reported", "ours", "fast"), i)]
+    assert len(starts) == 9 and [i for i in starts if above.startswith(tuple("124"), i)] == starts[::3]
     ends = [*starts[1:], None]
     cells = [row[a:b].strip() for row in rows for a, b in zip(starts, ends, strict=True)]
-    assert cells[-6:] == ["15.48 ± 0.78", "-", "9.26 ± 0.09", "-", "7.29 ± 0.02", "7.53 ± 0.42 (3)"]
-    assert cells[6 * 6 :][:6] == ["-", "-", "-", "-", "11.36", "-"]
-    assert cells[6 * 9 + 5] == "10.00 (1)"
+    assert cells[-9:] == ["15.48 ± 0.78", "-", "-", "9.26 ± 0.09", "-", "-", "7.29 ± 0.02", "7.53 ± 0.42 (3)", "-"]
+    assert cells[9 * 6 :][:9] == ["-", "-", "-", "-", "-", "-", "11.36", "-", "-"]
+    assert cells[9 * 9 + 7] == "10.00 (1)"
     assert all(row[i - 1] == " " != row[i] for row in rows for i in starts if i < len(row))
 
 
@@ -155,24 +187,30 @@ def test_markdown_has_as_many_columns_in_every_line_as_text_has_cells(name: str,
     _, empty, *rows = lines(name, "md", folder)
     split = [[text.strip() for text in row.strip("|").split("|")] for row in rows]
     data = json.loads(table(name, "json", folder))
-    assert empty == "" and {len(row) for row in split} == {1 + 2 * len(data[0]["cells"])}
+    assert empty == "" and {len(row) for row in split} == {1 + 3 * len(data[0]["cells"])}
     assert set(split[1]) == {"---"} and [row[0] for row in split[2:]] == [row["method"] for row in data]
     if name == "ablations":
-        assert split[2] == ["ICT", "15.48 ± 0.78", "-", "9.26 ± 0.09", "-", "7.29 ± 0.02", "7.53 ± 0.42 (3)"]
+        reported, ours, fast = split[2][1::3], split[2][2::3], split[2][3::3]
+        assert reported == ["15.48 ± 0.78", "9.26 ± 0.09", "7.29 ± 0.02"]
+        assert (ours, fast) == (["-", "-", "7.53 ± 0.42 (3)"], ["-", "-", "-"])
 
 
 @pytest.mark.parametrize("name", ["cifar10", "svhn", "wrn", "ablations"])
 def test_csv_has_the_numbers_of_json(name: str, folder: Path) -> None:
+    write(folder / "fast.json", result("cifar10-4000/ict-fast", 1, 0.25))
     read = list(csv.DictReader(io.StringIO(table(name, "csv", folder))))
     data = [(row["method"], c) for row in json.loads(table(name, "json", folder)) for c in row["cells"]]
     assert len(read) == len(data)
     for line, (method, found) in zip(read, data, strict=True):
         assert (line["method"], line["column"], line["recipe"]) == (method, found["column"], found["recipe"])
-        reported, ours = found["reported"] or {}, found["ours"] or {}
-        numbers = [reported.get("mean"), reported.get("std"), ours.get("mean"), ours.get("std")]
-        texts = [line["reported"], line["reported_std"], line["ours"], line["ours_std"]]
+        assert line["fast_recipe"] == (found["fast_recipe"] or "")
+        reported = found["reported"] or {}
+        numbers, texts = [reported.get("mean"), reported.get("std")], [line["reported"], line["reported_std"]]
+        for whose in ("ours", "fast"):
+            numbers += [(found[whose] or {}).get(key) for key in ("mean", "std", "seconds")]
+            texts += [line[f"{whose}{key}"] for key in ("", "_std", "_seconds")]
+            assert int(line[f"{whose}_seeds"]) == len((found[whose] or {}).get("seeds", []))
         assert [float(text) if text else None for text in texts] == numbers
-        assert int(line["seeds"]) == len(ours.get("seeds", []))
 
 
 @pytest.mark.parametrize("style", ["text", "md", "csv", "json"])

@@ -2,7 +2,8 @@
 
     python tools/render.py [--check]
 
-No number there is typed by hand. With --check nothing is written and the exit code says whether all is current.
+No number there is typed by hand. Pictures of the runs in results/h200 are drawn too. With --check nothing is written
+and the exit code says whether all is current.
 """
 
 import json
@@ -13,6 +14,8 @@ from math import log10
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
+
+import measured
 
 from ict import ranking
 from ict.demo import table
@@ -25,6 +28,7 @@ DOCUMENTS = (
     "docs/performance.md",
     "docs/own-data.md",
     "docs/scaling.md",
+    "docs/results.md",
 )
 
 
@@ -52,10 +56,10 @@ def demo() -> str:
     return (
         f"{table(three)}\n\n"
         f"Seeds {three['seeds'][0]} to {three['seeds'][-1]}, {three['steps']} updates each, {seconds:.0f} s for an ICT "
-        f"run; {origin(three)}.\nOver ten seeds: supervised {cell(ten, 'digits-100/supervised')}, "
-        f"LabelSpreading {cell(ten, 'LabelSpreading')}, ICT {cell(ten, 'digits-100/ict')}.\n"
+        f"run; {origin(three)}. Over ten seeds: supervised {cell(ten, 'digits-100/supervised')}, "
+        f"LabelSpreading {cell(ten, 'LabelSpreading')}, ICT {cell(ten, 'digits-100/ict')}. "
         f"The network has no dropout, as in the paper; with {rate} and the same settings, seeds 0 to 2: supervised "
-        f"{cell(dropout, 'digits-100/supervised')}, ICT {cell(dropout, 'digits-100/ict')}.\n"
+        f"{cell(dropout, 'digits-100/supervised')}, ICT {cell(dropout, 'digits-100/ict')}. "
         "Files: [demo.json](results/demo.json), [demo-10.json](results/demo-10.json), "
         "[demo-dropout.json](results/demo-dropout.json)."
     )
@@ -334,6 +338,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "gpu": gpu,
     "estimator": estimator,
     "example": example,
+    **measured.BLOCKS,
 }
 
 
@@ -354,6 +359,8 @@ def main() -> None:
             stale.append(name)
             if "--check" not in sys.argv:
                 path.write_text(new)
+    if "--check" not in sys.argv:
+        measured.draw_pictures(measured.read_runs())
     if stale:
         print("changed: " + ", ".join(stale))
     sys.exit(bool(stale) and "--check" in sys.argv)

@@ -342,7 +342,7 @@ def table(
         Path | None, typer.Option(metavar="DIR", help="Folder with result files of runs.", show_default="results")
     ] = None,
 ) -> None:
-    """Show a table of the paper: its numbers beside those of our own runs."""
+    """Show a table of the paper: its numbers beside our runs of its recipes and of fast ones, with their seconds."""
     from ict.table import table as paper_table
 
     typer.echo(paper_table(name, format, results))

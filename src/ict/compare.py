@@ -17,6 +17,7 @@ from ict.ranking import draw, table
 from ict.recipe import Recipe, change
 from ict.recipes import RECIPES
 from ict.run import default_folder
+from ict.table import counted
 
 # The methods of the paper's tables in their order, which is also, roughly, that of what an update costs.
 PAPER = (
@@ -65,24 +66,42 @@ def compare(
     workers = 1 if on_gpu else os.cpu_count() or 1
     with watch(tasks, [entry.recipe.name for entry in entries], workers) as seen:
         results = run_all(tasks, workers, seen.progress, seen.finished, keep_diverged=True)
+    summary = _summary(task, entries, results, provenance(target) | {"threads": THREADS})
+    write_json(out / "compare.json", summary)
+    write_atomic(out / "compare.md", f"{table(summary)}\n".encode())
+    draw(out / "compare.png", summary)
+    return summary
+
+
+def assembled(task: str, results: Iterable[Result]) -> dict[str, Any] | None:
+    """The content of a compare.json made of runs that were started one by one, of the paper's methods that have any.
+
+    They may have different seeds. For a task whose recipes are on equal terms as they stand; none without a run.
+    """
+    entries = enter(task, None, None, [])
+    runs = counted(results, (entry.recipe.name for entry in entries))
+    if not runs:
+        return None
+    found = [run for of_recipe in runs.values() for run in of_recipe]
+    newest = max(found, key=lambda run: str(run["finished"]))
+    origin = {key: newest[key] for key in ("device", "machine", "threads", "versions", "commit", "finished")}
+    return _summary(task, [entry for entry in entries if entry.recipe.name in runs], found, origin)
+
+
+def _summary(task: str, entries: list[Entry], results: list[Result], origin: dict[str, Any]) -> dict[str, Any]:
     recipe = entries[0].recipe
     complete = [result for result in results if "diverged" not in result]
-    summary = {
+    return {
         "task": task,
-        "seeds": list(range(n_seeds)),
+        "seeds": sorted({result["seed"] for result in results}),
         "budget": recipe.train.steps,
         "shared": {section: recipe.to_dict()[section] for section in SHARED},
         "partial": any(result["partial"] for result in complete),
         "n_test": complete[0]["n_test"] if complete else None,
         "rows": [_row(entry, [r for r in results if r["recipe"] == entry.recipe.name]) for entry in entries],
-        **provenance(target),
-        "threads": THREADS,
+        **origin,
         "recipes": {entry.method: entry.recipe.to_dict() for entry in entries},
     }
-    write_json(out / "compare.json", summary)
-    write_atomic(out / "compare.md", f"{table(summary)}\n".encode())
-    draw(out / "compare.png", summary)
-    return summary
 
 
 def enter(task: str, methods: str | None, budget: int | None, settings: list[str]) -> list[Entry]:

@@ -78,7 +78,8 @@ class Folder:
             file.write(json.dumps(record) + "\n")
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.metrics.read_text().splitlines()]
+        lines = self.metrics.read_text().splitlines() if self.metrics.exists() else []
+        return [json.loads(line) for line in lines]
 
     def save_tensors(self, path: Path, tensors: dict[str, Tensor]) -> None:
         write_atomic(path, serialized(tensors))

@@ -1,6 +1,10 @@
-"""A finished comparison as a Markdown table and a picture, from the content of its compare.json alone."""
+"""A finished comparison as a Markdown table and a picture, from the content of its compare.json alone.
+
+Both can have the errors in percent that others report, by method, beside it.
+"""
 
 import io
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -8,21 +12,26 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from ict.files import write_atomic
+from ict.recipe import Reported
+from ict.table import number
 
 Row = dict[str, Any]
+Others = Mapping[str, Reported | None]
+_NONE: Others = {}
 _HEADINGS = (
     "rank", "method", "test error (%)", "validation error (%)", "seconds a run", "times supervised", "seeds", "remark",
 )  # fmt: skip
 
 
-def table(summary: dict[str, Any]) -> str:
+def table(summary: dict[str, Any], reported: Others = _NONE) -> str:
     """Markdown: the methods from the smallest mean test error to the largest, and a line on how they were run."""
     seconds = {row["method"]: _mean(row["seconds"]) for row in summary["rows"]}
     base = seconds.get("supervised")
-    lines = [f"| {' | '.join(_HEADINGS)} |", "|" + "---|" * len(_HEADINGS)]
+    headings = [*_HEADINGS, *(["reported (%)"] if reported else [])]
+    lines = [f"| {' | '.join(headings)} |", "|" + "---|" * len(headings)]
     for rank, row in enumerate(ranked(summary), 1):
         own = seconds[row["method"]]
-        cells = (
+        cells = [
             # a mean over the seeds that survived is no fair rank
             "–" if row["diverged"] else str(rank),
             row["method"],
@@ -34,7 +43,9 @@ def table(summary: dict[str, Any]) -> str:
             if row["diverged"]
             else str(len(row["seconds"])),
             "; ".join(filter(None, [row["remark"], _diverged(row)])),
-        )
+        ]
+        if reported:
+            cells.append(number(reported.get(row["method"])))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, "", _origin(summary)])
 
@@ -44,8 +55,8 @@ def ranked(summary: dict[str, Any]) -> list[Row]:
     return sorted(summary["rows"], key=lambda row: (len(row["diverged"]), _mean(row["test_error"]) or 0.0))
 
 
-def draw(path: Path, summary: dict[str, Any]) -> None:
-    """A line for each method, the best on top: a dot for each seed and a bar for their mean."""
+def draw(path: Path, summary: dict[str, Any], reported: Others = _NONE) -> None:
+    """A line for each method, the best on top: a dot for each seed, a bar for their mean, a ring for others' number."""
     rows = ranked(summary)
     figure = Figure(figsize=(7, 1.3 + 0.32 * len(rows)), layout="constrained")
     axes = figure.add_subplot()
@@ -55,9 +66,12 @@ def draw(path: Path, summary: dict[str, Any]) -> None:
         axes.scatter(values, [y] * len(values), s=36, color=color, alpha=0.7, linewidths=0, zorder=3)
         if values:
             axes.scatter([fmean(values)], [y], marker="|", s=260, linewidths=2, color="black", zorder=2)
+        if other := reported.get(row["method"]):
+            axes.scatter([other.mean], [y], s=70, facecolors="none", edgecolors="tab:red", zorder=2)
     axes.set_yticks(range(len(rows)), [_label(row) for row in rows])
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_xlabel("test error (%): a dot for each seed, a bar for the mean")
+    rings = ", a ring: reported" if reported else ""
+    axes.set_xlabel(f"test error (%): a dot for each seed, a bar for the mean{rings}")
     axes.set_title(f"{summary['task']}, {summary['budget']} updates")
     axes.grid(alpha=0.3)
     axes.set_axisbelow(True)

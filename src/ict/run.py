@@ -42,6 +42,7 @@ from ict.recipes import find
 from ict.rng import Rng, Use, default_generator, fold
 
 _CHUNK = 4096  # examples that are hashed at a time
+_LOOK = ("step", "seconds", "valid_error_student", "valid_error_teacher")  # what the curve has of a record
 _MANY_BYTES = 2**30  # of a validation set that is not kept on the device
 
 Mode = Literal["exact", "fast"]
@@ -127,8 +128,10 @@ def train(
             ranks.by_first(lambda: _start(folder, job))
             if resume:
                 _resume(folder, state, ranks)
+        curve = _looks(folder.read_metrics()) if folder and ranks.first else []
 
         def record(metrics: loop.Record) -> None:
+            curve.extend(_looks([metrics]))
             if folder:
                 folder.add_metrics(metrics)
             if log:
@@ -141,7 +144,8 @@ def train(
             loop.train(job.program, state, watch, record, saver, updater(job, fast, shared))
             network = final_network(job.program, state, recipe.swa)
     with memory_told(target), untouched_globals(target, threads):
-        result = ranks.by_first(lambda: job.result(network) | {"tested": test})
+        told = {"tested": test, "mode": "fast" if fast else "exact", "curve": curve}
+        result = ranks.by_first(lambda: job.result(network) | told)
     if folder and ranks.first:
         folder.save_tensors(folder.model, network.state_dict())
         write_json(folder.result, result)
@@ -265,6 +269,11 @@ def updater(job: Job, fast: bool = False, shared: bool = False) -> Callable[[Pro
 def _on_device(examples: Examples, device: torch.device) -> Examples:
     """Where they are looked at again and again, unless they are many."""
     return examples if examples.x.nbytes > _MANY_BYTES else Examples(examples.x.to(device), examples.y.to(device))
+
+
+def _looks(records: Iterable[loop.Record]) -> list[loop.Record]:
+    """The validation errors over a run: what the records say that were made when it was looked at."""
+    return [{key: r[key] for key in _LOOK if key in r} for r in records if "valid_error_student" in r]
 
 
 def _start(folder: Folder, job: Job) -> None:

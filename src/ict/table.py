@@ -1,4 +1,8 @@
-"""A table of the paper beside our own runs: what was reported, and mean and deviation over the seeds in a folder."""
+"""A table of the paper beside our own runs: what was reported, and mean and deviation over the seeds in a folder.
+
+A cell has two recipes: the paper's own, and a fast one, which is ICT's for time to accuracy and, for any other method,
+that of the comparison on equal terms.
+"""
 
 import csv
 import io
@@ -18,8 +22,12 @@ Format = Literal["text", "md", "csv", "json"]
 Result = dict[str, Any]
 
 DEFAULT_FOLDER = Path("results")
-_RESULT = {"recipe": str, "recipe_id": str, "seed": int, "test_error": int | float, "partial": bool}
+_NUMBER = int | float
+_RESULT: dict[str, Any] = {
+    "recipe": str, "recipe_id": str, "seed": int, "test_error": _NUMBER, "seconds": _NUMBER, "partial": bool,
+}  # fmt: skip
 _NOTHING = "-"
+_HEADS = ("reported", "ours (seeds)", "fast (seeds; time)")
 
 
 @dataclass(frozen=True)
@@ -29,13 +37,16 @@ class Ours:
     mean: float
     std: float | None
     seeds: list[int]
+    seconds: float  # of training, the mean of the runs
 
 
 @dataclass(frozen=True)
 class Cell:
-    recipe: str | None
-    reported: Reported | None
-    ours: Ours | None
+    recipe: str | None = None
+    reported: Reported | None = None
+    ours: Ours | None = None
+    fast_recipe: str | None = None
+    fast: Ours | None = None
 
 
 Rows = list[tuple[str, list[Cell]]]  # each row's title and cells
@@ -46,18 +57,19 @@ def table(name: str, format: Format = "text", folder: Path | None = None) -> str
     if name not in TABLES:
         raise unknown("table", name, TABLES)
     printed = TABLES[name]
-    ours = _ours(printed, find_results(folder))
-    rows = [(row.title, [_cell(recipe, ours) for recipe in row.cells]) for row in printed.rows]
+    names = [name for row in printed.rows for recipe in row.cells if recipe for name in (recipe, fast_of(recipe))]
+    runs = counted(find_results(folder), filter(None, names))
+    rows = [(row.title, [_cell(recipe, runs) for recipe in row.cells]) for row in printed.rows]
     return {"text": _text, "md": _markdown, "csv": _csv, "json": _json}[format](printed, rows)
 
 
 def find_results(folder: Path | None) -> list[Result]:
-    """The results of runs among the JSON files under a folder; only the default one may be missing."""
+    """The results of runs among the JSON files under a folder, with their `file`; only the default may be missing."""
     where = DEFAULT_FOLDER if folder is None else folder
     if folder is not None and not folder.is_dir():
         raise UserError(f"no folder {folder}: name one that holds result files.")
-    contents = (_read(path) for path in sorted(where.rglob("*.json")) if path.is_file())
-    return [content for content in contents if _is_result(content)]
+    contents = ((path, _read(path)) for path in sorted(where.rglob("*.json")) if path.is_file())
+    return [content | {"file": path} for path, content in contents if _is_result(content)]
 
 
 def _read(path: Path) -> Any:
@@ -72,46 +84,65 @@ def _is_result(content: Any) -> bool:
     return isinstance(content, dict) and all(isinstance(content.get(key), kind) for key, kind in _RESULT.items())
 
 
-def _ours(printed: Table, results: Iterable[Result]) -> dict[str, Ours]:
-    """Of each recipe's runs those that ran it to the end as it stands, the last one of a seed."""
-    wanted = {recipe for row in printed.rows for recipe in row.cells if recipe}
+def fast_of(recipe: str) -> str | None:
+    """The name of a cell's fast recipe, where there is one."""
+    cell, _, method = recipe.partition("/")
+    ict = method == "ict" or method.startswith("ict-")
+    name = f"{cell}/ict-fast{method.removeprefix('ict')}" if ict else f"{cell}-fair/{method}"
+    return name if name in RECIPES else None
+
+
+def counted(results: Iterable[Result], names: Iterable[str]) -> dict[str, list[Result]]:
+    """Of each recipe's runs those that ran it to the end as it stands, the last one of a seed, by seed."""
+    wanted = set(names)
     complete = [r for r in results if r["recipe"] in wanted and not r["partial"]]
     # resolving a recipe needs torch, so only where there is a run to compare it with
     hashes = {name: RECIPES[name].resolved().hash for name in {r["recipe"] for r in complete}}
-    errors: dict[str, dict[int, float]] = {}  # by seed
+    runs: dict[str, dict[int, Result]] = {}
     for result in sorted(complete, key=lambda r: str(r.get("finished", ""))):
         if result["recipe_id"] == hashes[result["recipe"]]:
-            errors.setdefault(result["recipe"], {})[result["seed"]] = 100 * result["test_error"]
-    return {recipe: _over_seeds(by_seed) for recipe, by_seed in errors.items()}
+            runs.setdefault(result["recipe"], {})[result["seed"]] = result
+    return {recipe: [by_seed[seed] for seed in sorted(by_seed)] for recipe, by_seed in runs.items()}
 
 
-def _over_seeds(errors: dict[int, float]) -> Ours:
-    values = errors.values()
-    return Ours(fmean(values), stdev(values) if len(values) > 1 else None, sorted(errors))
+def over_seeds(runs: list[Result]) -> Ours:
+    errors = [100 * run["test_error"] for run in runs]
+    deviation = stdev(errors) if len(errors) > 1 else None
+    return Ours(fmean(errors), deviation, [run["seed"] for run in runs], fmean(run["seconds"] for run in runs))
 
 
-def _cell(recipe: str | None, ours: dict[str, Ours]) -> Cell:
+def _cell(recipe: str | None, runs: dict[str, list[Result]]) -> Cell:
     if recipe is None:
-        return Cell(None, None, None)
-    return Cell(recipe, RECIPES[recipe].reported, ours.get(recipe))
+        return Cell()
+    ours, fast = (over_seeds(runs[name]) if name in runs else None for name in (recipe, fast_of(recipe)))
+    return Cell(recipe, RECIPES[recipe].reported, ours, fast_of(recipe), fast)
 
 
-def _number(number: Reported | Ours | None) -> str:
-    if number is None:
+def number(value: Reported | Ours | None) -> str:
+    """Mean and deviation in percent, as all formats for people show them."""
+    if value is None:
         return _NOTHING
-    deviation = "" if number.std is None else f" ± {number.std:.2f}"
-    seeds = f" ({len(number.seeds)})" if isinstance(number, Ours) else ""
-    return f"{number.mean:.2f}{deviation}{seeds}"
+    return f"{value.mean:.2f}" + ("" if value.std is None else f" ± {value.std:.2f}")
+
+
+def _texts(cell: Cell) -> tuple[str, str, str]:
+    """One for each of _HEADS."""
+    ours, fast = cell.ours, cell.fast
+    return (
+        number(cell.reported),
+        number(ours) + (f" ({len(ours.seeds)})" if ours else ""),
+        number(fast) + (f" ({len(fast.seeds)}; {fast.seconds:.0f} s)" if fast else ""),
+    )
 
 
 def _lines(rows: Rows) -> list[list[str]]:
-    """A line of texts for each row: its title, then reported and ours for each column."""
-    return [[title, *(_number(n) for cell in cells for n in (cell.reported, cell.ours))] for title, cells in rows]
+    """A line of texts for each row: its title, then those of each column."""
+    return [[title, *(text for cell in cells for text in _texts(cell))] for title, cells in rows]
 
 
 def _text(printed: Table, rows: Rows) -> str:
-    above = ["", *(text for column in printed.columns for text in (column, ""))]
-    heads = ["method", *(["reported", "ours (seeds)"] * len(printed.columns))]
+    above = ["", *(text for column in printed.columns for text in (column, "", ""))]
+    heads = ["method", *(_HEADS * len(printed.columns))]
     lines = [above, heads, *_lines(rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     padded = ("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) for line in lines)
@@ -119,7 +150,7 @@ def _text(printed: Table, rows: Rows) -> str:
 
 
 def _markdown(printed: Table, rows: Rows) -> str:
-    heads = ["method", *(f"{column}: {what}" for column in printed.columns for what in ("reported", "ours (seeds)"))]
+    heads = ["method", *(f"{column}: {what}" for column in printed.columns for what in _HEADS)]
     lines = [heads, ["---"] * len(heads), *_lines(rows)]
     return "\n".join([printed.title, "", *(f"| {' | '.join(line)} |" for line in lines)])
 
@@ -128,28 +159,39 @@ def _csv(printed: Table, rows: Rows) -> str:
     """A line a cell, with numbers alone, so that a spreadsheet can compute with them."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["method", "column", "recipe", "reported", "reported_std", "ours", "ours_std", "seeds"])
+    numbers = ["", "_std", "_seeds", "_seconds"]
+    heads = [f"{whose}{what}" for whose in ("ours", "fast") for what in numbers]
+    writer.writerow(["method", "column", "recipe", "reported", "reported_std", *heads, "fast_recipe"])
+
+    def ours(found: Ours | None) -> tuple[float | None, ...]:
+        if found is None:
+            return (None, None, 0, None)
+        return (_rounded(found.mean), _rounded(found.std), len(found.seeds), _rounded(found.seconds))
+
     for title, cells in rows:
         for column, cell in zip(printed.columns, cells, strict=True):
-            reported, ours = cell.reported, cell.ours
-            writer.writerow(
-                [
-                    *(title, column, cell.recipe),
-                    *((reported.mean, reported.std) if reported else (None, None)),
-                    *((_rounded(ours.mean), _rounded(ours.std), len(ours.seeds)) if ours else (None, None, 0)),
-                ]
-            )
+            reported = (cell.reported.mean, cell.reported.std) if cell.reported else (None, None)
+            values = (*reported, *ours(cell.ours), *ours(cell.fast))
+            writer.writerow([title, column, cell.recipe, *values, cell.fast_recipe])
     return out.getvalue().rstrip("\n")
 
 
 def _json(printed: Table, rows: Rows) -> str:
+    def ours(found: Ours | None) -> dict[str, Any] | None:
+        if found is None:
+            return None
+        numbers = {key: _rounded(getattr(found, key)) for key in ("mean", "std", "seconds")}
+        return {**numbers, "seeds": found.seeds}
+
     def cell(column: str, cell: Cell) -> dict[str, Any]:
-        reported, ours = cell.reported, cell.ours
+        reported = cell.reported
         return {
             "column": column,
             "recipe": cell.recipe,
             "reported": reported and {"mean": reported.mean, "std": reported.std},
-            "ours": ours and {"mean": _rounded(ours.mean), "std": _rounded(ours.std), "seeds": ours.seeds},
+            "ours": ours(cell.ours),
+            "fast_recipe": cell.fast_recipe,
+            "fast": ours(cell.fast),
         }
 
     made = [
@@ -160,5 +202,5 @@ def _json(printed: Table, rows: Rows) -> str:
 
 
 def _rounded(value: float | None) -> float | None:
-    """To a ten-thousandth of a percent, below which a test set says nothing."""
+    """To a ten-thousandth, of a percent below which a test set says nothing."""
     return None if value is None else round(value, 4)

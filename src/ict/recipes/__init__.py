@@ -1,6 +1,7 @@
-"""The recipes by name: the paper's table cells, the two-moons figure and digits. Nothing here imports torch.
+"""The recipes by name: the paper's table cells, quick ones, the two-moons figure and digits. Nothing imports torch.
 
-A name is <dataset>-<labels>/<method>, with -wrn after the labels for the paper's third table.
+A name is <dataset>-<labels>/<method>, with -wrn after the labels for the paper's third table and -fair for methods on
+equal terms.
 """
 
 from dataclasses import replace
@@ -11,12 +12,13 @@ from ict.errors import UserError, unknown
 from ict.files import read_json
 from ict.recipe import Recipe, from_dict
 from ict.recipes.digits import digits_recipes
+from ict.recipes.fast import fast_recipes
 from ict.recipes.moons import moons_recipes
 from ict.recipes.paper import paper_recipes
 
 RECIPES: dict[str, Recipe] = {
     name: replace(recipe, name=name)
-    for group in (moons_recipes(), digits_recipes(), paper_recipes())
+    for group in (moons_recipes(), digits_recipes(), paper_recipes(), fast_recipes())
     for name, recipe in group
 }
 

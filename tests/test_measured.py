@@ -1,0 +1,229 @@
+"""docs/results.md and the README's opening, from made-up runs: any subset of the files, and numbers counted by hand."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import measured
+import numpy as np
+import pytest
+from PIL import Image
+
+from ict.recipes import RECIPES
+
+FAST, HEADLINE_60 = "cifar10-4000/ict-fast", "cifar10-4000/ict-fast-60s"
+
+
+def write(folder: Path, recipe: str, seed: int, error: float, seconds: float, **changes: Any) -> None:
+    resolved = RECIPES[recipe].resolved()
+    content = {
+        "recipe": recipe,
+        "recipe_id": resolved.hash,
+        "seed": seed,
+        "steps": resolved.train.steps,
+        "seconds": seconds,
+        "test_error": error,
+        "test_error_student": error + 0.01,
+        "test_error_teacher": error,
+        "test_error_best": error + 0.02,
+        "valid_error": error + 0.03,
+        "valid_error_best": error + 0.001,
+        "partial": False,
+        "n_test": 10_000,
+        "device": "cuda",
+        "machine": "Abacus 9",
+        "threads": 1,
+        "versions": {"torch": "2"},
+        "commit": "abc",
+        "finished": f"2030-01-0{seed + 1}T00:00:00+00:00",
+        # at most 7.29 % for the first time at four tenths of the run, of the teacher: the student is never that good
+        "curve": [
+            {"step": i, "seconds": seconds * i / 10, "valid_error_student": 0.5, "valid_error_teacher": 0.29 / i}
+            for i in range(1, 11)
+        ],
+        "settings": resolved.to_dict(),
+    }
+    (folder / f"{recipe.replace('/', '-')}-seed{seed}.json").write_text(json.dumps(content | changes))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Stands in for results/h200, with nothing in it but what is known of the authors' program."""
+    made = tmp_path / "results/h200"
+    made.mkdir(parents=True)
+    (made / "authors.json").write_text(json.dumps({"ms": 50, "updates": 144_000}))
+    monkeypatch.setattr(measured, "ROOT", tmp_path)
+    monkeypatch.setattr(measured, "FOLDER", made)
+    measured.read_runs.cache_clear()
+    yield made
+    measured.read_runs.cache_clear()
+
+
+def block(name: str) -> str:
+    measured.read_runs.cache_clear()
+    return measured.BLOCKS[name]()
+
+
+def row(markdown: str, recipe: str) -> list[str]:
+    (line,) = (
+        line for line in markdown.splitlines() if line.startswith(f"| `{recipe}` |") or f"| `{recipe}` |" in line
+    )
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def three_seeds(folder: Path) -> None:
+    for seed, error, seconds in ((0, 0.07, 200), (1, 0.08, 220), (2, 0.12, 240)):
+        write(folder, FAST, seed, error, seconds)
+
+
+NAMES = sorted(set(measured.BLOCKS) - {"svhn"})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_runs_no_number_of_ours_is_claimed(name: str, folder: Path) -> None:
+    text = block(name)
+    ours = re.sub(r"`[^`]*`|\([^)]*\)|[\d,.]+ ± [\d.]+", "", text)  # without names, and what the paper reports
+    if name in ("headline", "curves", "networks", "missing"):
+        assert not re.search(r"\d", ours), text
+    if name in ("results", "time-to-accuracy", "fair", "curves", "networks"):
+        assert measured.NOT_RUN in text.lower()
+    assert "0.0" not in ours and "nan" not in text
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "recipe", ["svhn-1000/ict-fast", "cifar10-4000/ict", "svhn-1000-fair/vat", "cifar10-4000-fair/ict"]
+)
+def test_any_one_run_is_enough(recipe: str, name: str, folder: Path, tmp_path: Path) -> None:
+    write(folder, recipe, 1, 0.25, 100)
+    assert block(name)
+    measured.draw_pictures(measured.read_runs(), tmp_path)
+    task = recipe.partition("/")[0]
+    drawn = {path.name for path in tmp_path.glob("*.png")}
+    assert drawn == ({f"{task}.png"} if task in measured.TASKS else {"results.png"})
+
+
+def test_the_headline_has_mean_deviation_time_and_the_papers_number(folder: Path) -> None:
+    three_seeds(folder)
+    write(folder, HEADLINE_60, 0, 0.1, 55)
+    text = block("headline")
+    # 7, 8 and 12: mean 9, squares 4 + 1 + 9 over 2
+    assert row(text, FAST) == [f"`{FAST}`", "7.29 ± 0.02", "9.00 ± 2.65 (0, 1, 2)", "220"]
+    assert row(text, HEADLINE_60) == [f"`{HEADLINE_60}`", "7.29 ± 0.02", "10.00 (0)", "55"]
+    assert "Abacus 9, 2030-01-01 to 2030-01-03" in text
+    assert "2.0 hours" in text and "50 ms" in text and "144,000 updates" in text
+    assert "svhn-1000" not in text, "what was not run is left out of the README"
+
+
+def test_every_seed_is_shown_with_its_file(folder: Path) -> None:
+    three_seeds(folder)
+    found = row(block("results"), FAST)
+    assert found[2:7] == [
+        "9.00 ± 2.65 (0, 1, 2)",
+        "7.00, 8.00, 12.00",
+        "220",
+        "80,000",
+        "Abacus 9, 2030-01-01 to 2030-01-03",
+    ]
+    assert found[7].startswith("[0](../results/h200/cifar10-4000-ict-fast-seed0.json), [1](../")
+    assert row(block("results"), "svhn-1000/ict-fast")[1:4] == ["3.89 ± 0.04", measured.NOT_RUN, "-"]
+
+
+def test_a_run_of_other_settings_or_with_part_of_the_test_set_does_not_count(folder: Path) -> None:
+    write(folder, FAST, 0, 0.01, 10, recipe_id="123456")
+    write(folder, HEADLINE_60, 0, 0.01, 10, partial=True)
+    assert measured.read_runs() == {}
+
+
+def test_student_and_teacher_last_and_best(folder: Path) -> None:
+    three_seeds(folder)
+    write(folder, "cifar10-4000/ict-fast-no-teacher", 0, 0.2, 100, test_error_teacher=None)
+    found = row(block("networks"), FAST)
+    assert found[1:] == ["10.00 ± 2.65", "9.00 ± 2.65", "11.00 ± 2.65", "12.00 ± 2.65", "9.10 ± 2.65"]
+    assert row(block("networks"), "cifar10-4000/ict-fast-no-teacher")[2] == "–"
+
+
+def test_time_to_accuracy_is_read_off_the_curves(folder: Path) -> None:
+    three_seeds(folder)
+    write(folder, "svhn-1000/ict-fast", 0, 0.03, 100)
+    found = row(block("time-to-accuracy"), FAST)
+    assert found[0] == "240" and found[3:] == ["220", "9.00 ± 2.65 (0, 1, 2)", "-1.71 points", "88"]  # .4 of 220
+    assert row(block("time-to-accuracy"), "svhn-1000/ict-fast")[5:] == ["+0.89 points", "80"]  # .29 / 8 is .036
+    never = [{"step": 1, "seconds": 1.0, "valid_error_student": 0.9}]
+    write(folder, FAST, 1, 0.08, 220, curve=never)
+    assert row(block("time-to-accuracy"), FAST)[-1] == "88 (2 of 3 runs)"  # of 80 and 96
+    write(folder, HEADLINE_60, 1, 0.08, 220, curve=never)
+    assert row(block("time-to-accuracy"), HEADLINE_60)[-1] == "never"
+
+
+def test_the_comparison_ranks_what_was_run_beside_what_was_reported(folder: Path) -> None:
+    task = "cifar10-4000-fair"
+    for method, error in (("supervised", 0.2), ("ict", 0.09), ("pi", 0.12), ("mean-teacher", 0.08), ("vat", 0.105)):
+        write(folder, f"{task}/{method}", 0, error, 50)
+    write(folder, f"{task}/ict", 1, 0.11, 70)
+    text = block("fair")
+    rows = [line.strip("|").split(" | ") for line in text.splitlines() if re.match(r"\| \d ", line)]
+    assert [(cells[1], cells[2], cells[-1].strip()) for cells in rows] == [
+        ("mean-teacher", "8.00", "12.31 ± 0.28"),
+        ("ict", "10.00 ± 1.41", "7.29 ± 0.02"),
+        ("vat", "10.50", "11.36"),
+        ("pi", "12.00", "12.36 ± 0.31"),
+        ("supervised", "20.00", "21.75 ± 0.46"),
+    ]
+    assert "ICT (10.00 ± 1.41 %) is number 2 of 5; first: mean-teacher 8.00 %," in text
+    assert f"`{task}/mixup`" in text and f"`{task}/pi`" not in text
+    assert "number 2 of 5" not in block("headline"), "the README opens with the headline or not at all"
+    three_seeds(folder)
+    assert "number 2 of 5" in block("headline")
+
+
+def test_the_papers_tables_have_the_runs(folder: Path) -> None:
+    three_seeds(folder)
+    write(folder, "cifar10-4000/ict", 0, 0.075, 500)
+    line = next(line for line in block("cells").splitlines() if line.startswith("| ICT |"))
+    assert line.endswith("| 7.29 ± 0.02 | 7.50 (1) | 9.00 ± 2.65 (3; 220 s) |")
+    assert block("cells").count("### Error rates") == 4
+
+
+def test_the_cost_of_running_all_of_it_again_is_counted(folder: Path) -> None:
+    assert "GPU hours" not in block("rerun")
+    write(folder, FAST, 0, 0.07, 1000)
+    write(folder, FAST, 1, 0.07, 2000)
+    write(folder, HEADLINE_60, 0, 0.07, 900)
+    text = block("rerun")
+    # three seeds of 1500 s and of 900 s; 3900 s were spent
+    assert "2.0 GPU hours" in text and "2 of 43 recipes" in text and text.endswith("took 1.1.")
+    words = text.split("```")[1].removeprefix("sh").replace("\\\n", " ").split()
+    assert words[:2] == ["ict", "trials"] and set(measured.PUBLISHED) < set(words)
+
+
+def test_what_is_missing_is_named(folder: Path) -> None:
+    write(folder, FAST, 1, 0.07, 100)
+    for recipe in measured.PUBLISHED:
+        if recipe not in (FAST, "svhn-250/ict-fast"):
+            write(folder, recipe, 0, 0.07, 100)
+            if recipe in measured.BUDGETS:
+                write(folder, recipe, 1, 0.07, 100)
+                write(folder, recipe, 2, 0.07, 100)
+    assert block("missing") == f"`svhn-250/ict-fast`, `{FAST}` with seed 0, 2."
+    write(folder, "svhn-250/ict-fast", 0, 0.07, 100)
+    three_seeds(folder)
+    assert block("missing") == "Nothing."
+
+
+def test_the_picture_of_the_curves_has_a_color_for_each_recipe(folder: Path, tmp_path: Path) -> None:
+    three_seeds(folder)
+    write(folder, HEADLINE_60, 0, 0.1, 55)
+    write(folder, "svhn-1000/ict-fast", 0, 0.1, 200)
+    measured.draw_pictures(measured.read_runs(), tmp_path)
+    with Image.open(tmp_path / "results.png") as picture:
+        pixels = np.asarray(picture.convert("RGB")).astype(int)
+    left, right = pixels[:, : pixels.shape[1] // 2], pixels[:, pixels.shape[1] // 2 :]
+    # C0 and C1, a little transparent on white
+    blue, orange = [98, 159, 202], [255, 165, 86]
+    for half, colors in ((left, (blue, orange)), (right, (blue,))):
+        for color in colors:
+            assert (np.abs(half - color).sum(2) < 30).sum() > 50
+    assert (np.abs(right - orange).sum(2) < 30).sum() == 0

@@ -1,0 +1,339 @@
+"""The texts and pictures of docs/results.md, and the README's opening, from the files of single runs in results/h200.
+
+Any of the files may be missing: what was not run is said to be so. tools/render.py puts the texts in place.
+"""
+
+import io
+import json
+from collections.abc import Callable, Iterable
+from functools import cache, partial
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from ict import ranking
+from ict.compare import assembled
+from ict.files import write_atomic
+from ict.recipe import Reported
+from ict.recipes import RECIPES
+from ict.recipes.reported import TABLES
+from ict.table import Result, counted, find_results, number, over_seeds
+from ict.table import table as paper_table
+
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "results/h200"
+PICTURES = ROOT / "docs/img"
+
+Runs = dict[str, list[Result]]  # those that count, by recipe and then by seed
+
+BUDGETS = {  # seconds of training that a recipe is for
+    "cifar10-4000/ict-fast": 240,
+    "cifar10-4000/ict-fast-120s": 120,
+    "cifar10-4000/ict-fast-60s": 60,
+    "svhn-1000/ict-fast": 240,
+}
+AUTHORS = "cifar10-4000/ict"  # their recipe as it is
+TASKS = {"cifar10-4000-fair": "CIFAR-10 with 4,000 labels", "svhn-1000-fair": "SVHN with 1,000 labels"}
+SEEDS = (0, 1, 2)  # fixed before the first run
+PUBLISHED = [AUTHORS, *(name for name in RECIPES if "/ict-fast" in name or name.partition("/")[0] in TASKS)]
+NOT_RUN = "not run yet"
+
+
+@cache
+def read_runs() -> Runs:
+    return counted(find_results(FOLDER), PUBLISHED)
+
+
+def headline(runs: Runs) -> str:
+    """The README's opening."""
+    shown = [name for name in (*BUDGETS, AUTHORS) if name in runs]
+    if not shown:
+        return (
+            "`cifar10-4000/ict-fast` and its relatives are recipes of our own for time to accuracy in the paper's "
+            "cells; [docs/results.md](docs/results.md) says which of them have been run, and what came of it."
+        )
+    rows = [[_code(name), number(_reported(name)), _number(runs, name), _seconds(runs, name)] for name in shown]
+    table = _markdown(["recipe", "paper (%)", "test error (%), seeds", "seconds of training"], rows)
+    told = (
+        f"ICT with the paper's CNN-13 and splits, shifts and flips alone; {_origin(runs, shown)}. {_authors()} "
+        "Every run, and how SVHN was rebuilt: [docs/results.md](docs/results.md)."
+    )
+    return "\n\n".join([table, told, *_standing(runs)])
+
+
+def results(runs: Runs) -> str:
+    """Seed by seed."""
+    heads = ["recipe", "paper (%)", "test error (%), seeds", "each seed", "seconds a run", "updates", "run on", "files"]
+    return _markdown(heads, [_run_row(runs, name) for name in (*BUDGETS, AUTHORS)])
+
+
+def networks(runs: Runs) -> str:
+    """Student and teacher, after the last update and where the validation error was smallest."""
+    keys = {
+        "student, last": "test_error_student",
+        "teacher, last": "test_error_teacher",
+        "best by validation": "test_error_best",
+        "validation error, last": "valid_error",
+        "validation error, best": "valid_error_best",
+    }
+    shown = [name for name in PUBLISHED if name in runs and name.partition("/")[0] not in TASKS]
+    if not shown:
+        return f"Student and teacher: {NOT_RUN}."
+    rows = [[_code(name), *(ranking.percent([r[key] for r in runs[name]]) for key in keys.values())] for name in shown]
+    return _markdown(["recipe", *keys], rows) + "\n\nTest errors in percent, but for the last two columns."
+
+
+def time_to_accuracy(runs: Runs) -> str:
+    heads = ["seconds allowed", "recipe", "updates", "seconds a run", "test error (%), seeds", "below the paper's by"]
+    rows = []
+    for name, budget in BUDGETS.items():
+        paper, ours = _reported(name), over_seeds(runs[name]) if name in runs else None
+        less = f"{paper.mean - ours.mean:+.2f} points" if paper and ours else "-"
+        rows.append(
+            [
+                str(budget),
+                _code(name),
+                _updates(name),
+                _seconds(runs, name),
+                _number(runs, name),
+                less,
+                _until(runs, name),
+            ]
+        )
+    heads.append("seconds until the validation error is the paper's test error")
+    own = f" The authors' recipe in this program takes {_seconds(runs, AUTHORS)} s." if AUTHORS in runs else ""
+    return f"{_markdown(heads, rows)}\n\n{_authors()}{own}"
+
+
+def cells() -> str:
+    """The paper's four tables."""
+    return "\n\n".join(_titled(paper_table(name, "md", FOLDER)) for name in TABLES)
+
+
+def fair(runs: Runs) -> str:
+    parts = []
+    for task, title in TASKS.items():
+        summary = _assembled(task, runs)
+        missing = [name for name in PUBLISHED if name.startswith(f"{task}/") and name not in runs]
+        parts.append(f"### {title}")
+        if summary:
+            parts += [ranking.table(summary, _others(task)), f"![test errors of the methods](img/{task}.png)"]
+        if missing:
+            parts.append(f"{NOT_RUN.capitalize()}: {', '.join(map(_code, missing))}.")
+    return "\n\n".join([*parts, *_standing(runs)])
+
+
+def curves(runs: Runs) -> str:
+    """The picture, where there is something to draw."""
+    if not _drawn(runs):
+        return f"Curves: {NOT_RUN}."
+    return "![validation error over seconds of training](img/results.png)"
+
+
+def rerun(runs: Runs) -> str:
+    """The command for all of it, and what it costs."""
+    hours = sum(len(SEEDS) * over_seeds(of_recipe).seconds for of_recipe in runs.values()) / 3600
+    spent = sum(run["seconds"] for of_recipe in runs.values() for run in of_recipe) / 3600
+    command = "ict trials --seeds 0-2 --mode fast --data-dir DIR --results results/h200"
+    cost = (
+        f"By the seconds of the runs here that is {hours:.1f} GPU hours of training for the {len(runs)} of "
+        f"{len(PUBLISHED)} recipes that have been run, {len(SEEDS)} seeds each; the runs behind this page took "
+        f"{spent:.1f}."
+    )
+    lines = " \\\n    ".join([command, *PUBLISHED])
+    return f"```sh\n{lines}\n```\n\n{cost if runs else 'No run says yet what that costs.'}"
+
+
+def missing(runs: Runs) -> str:
+    """But for the comparison, which says it itself."""
+    names = [name for name in PUBLISHED if name.partition("/")[0] not in TASKS]
+    never = [_code(name) for name in names if name not in runs]
+    lacking = {
+        name: set(SEEDS if name in BUDGETS else SEEDS[:1]) - {run["seed"] for run in runs[name]}
+        for name in names
+        if name in runs
+    }
+    short = [
+        f"{_code(name)} with seed {', '.join(map(str, sorted(seeds)))}" for name, seeds in lacking.items() if seeds
+    ]
+    return f"{', '.join([*never, *short])}." if never or short else "Nothing."
+
+
+def svhn() -> str:
+    facts = json.loads((ROOT / "results/svhn.json").read_text())
+    *most, last = facts["equal"]
+    return (
+        f"The SVHN of these runs was rebuilt from {facts['made_from']}: {', '.join(most)} and {last} equal the "
+        f"published ones, and of {facts['compared']:,} crops that could be compared {facts['identical']:,} are "
+        "identical bit for bit ([svhn.json](../results/svhn.json))."
+    )
+
+
+OF_RUNS: dict[str, Callable[[Runs], str]] = {
+    "headline": headline,
+    "results": results,
+    "networks": networks,
+    "time-to-accuracy": time_to_accuracy,
+    "fair": fair,
+    "curves": curves,
+    "rerun": rerun,
+    "missing": missing,
+}
+BLOCKS: dict[str, Callable[[], str]] = {
+    **{name: partial(lambda block: block(read_runs()), block) for name, block in OF_RUNS.items()},
+    "cells": cells,
+    "svhn": svhn,
+}
+
+
+def draw_pictures(runs: Runs, folder: Path = PICTURES) -> None:
+    if _drawn(runs):
+        _draw_curves(folder / "results.png", runs)
+    for task in TASKS:
+        if summary := _assembled(task, runs):
+            ranking.draw(folder / f"{task}.png", summary, _others(task))
+
+
+def _draw_curves(path: Path, runs: Runs) -> None:
+    """A panel for each dataset: the evaluated network's validation error, a line for each seed."""
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    panels = figure.subplots(1, 2)
+    for axes, (dataset, paper) in zip(panels, (("cifar10", AUTHORS), ("svhn", "svhn-1000/ict")), strict=True):
+        names = [name for name in _drawn(runs) if RECIPES[name].dataset.name == dataset]
+        for i, name in enumerate(names):
+            for k, run in enumerate(runs[name]):
+                looks = [(look["seconds"], 100 * _valid(look)) for look in run["curve"]]
+                axes.plot(*zip(*looks, strict=True), color=f"C{i}", alpha=0.7, label=None if k else name)
+        if reported := RECIPES[paper].reported:
+            axes.axhline(reported.mean, color="black", linestyle=":", label="the paper's test error")
+        axes.set(xlabel="seconds of training", ylabel="validation error (%)", title=dataset, xscale="log", yscale="log")
+        for axis, ticks in ((axes.xaxis, (15, 30, 60, 120, 240, 480)), (axes.yaxis, (3, 5, 7, 10, 20, 40, 80))):
+            axis.set_ticks(ticks, map(str, ticks))
+            axis.set_ticks([], minor=True)
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=7)
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=120, format="png")
+    write_atomic(path, picture.getvalue())
+
+
+def _drawn(runs: Runs) -> list[str]:
+    """The recipes whose curves are drawn."""
+    return [name for name in (*BUDGETS, AUTHORS) if name in runs and all(run.get("curve") for run in runs[name])]
+
+
+def _assembled(task: str, runs: Runs) -> dict[str, Any] | None:
+    return assembled(task, (run for of_recipe in runs.values() for run in of_recipe))
+
+
+def _others(task: str) -> dict[str, Reported | None]:
+    return {name.partition("/")[2]: _reported(name) for name in PUBLISHED if name.startswith(f"{task}/")}
+
+
+def _standing(runs: Runs) -> list[str]:
+    """Where ICT stands on equal terms, in words."""
+    told = []
+    for task, title in TASKS.items():
+        summary = _assembled(task, runs)
+        rows = ranking.ranked(summary) if summary else []
+        methods = [row["method"] for row in rows]
+        if summary and "ict" in methods and len(methods) > 1:
+            place = methods.index("ict")
+            best = ", ".join(f"{row['method']} {ranking.percent(row['test_error'])} %" for row in rows[:3])
+            told.append(
+                f"With {summary['budget']:,} updates for every method on {title}, ICT "
+                f"({ranking.percent(rows[place]['test_error'])} %) is number {place + 1} of {len(rows)}; first: {best}."
+            )
+    return [" ".join(told)] if told else []
+
+
+def _authors() -> str:
+    """How long their own program takes."""
+    found = json.loads((FOLDER / "authors.json").read_text())
+    hours = found["ms"] * found["updates"] / 3.6e6
+    return (
+        f"The authors' own program takes {hours:.1f} hours on the same kind of GPU for its number on CIFAR-10: "
+        f"{found['ms']} ms an update, measured, times {found['updates']:,} updates."
+    )
+
+
+def _until(runs: Runs, name: str) -> str:
+    """The mean time after which the evaluated network's validation error is at most the paper's test error."""
+    paper = _reported(name)
+    if name not in runs or paper is None or not all(run.get("curve") for run in runs[name]):
+        return "-"
+    first = [
+        next((look["seconds"] for look in run["curve"] if 100 * _valid(look) <= paper.mean), None) for run in runs[name]
+    ]
+    reached = [seconds for seconds in first if seconds is not None]
+    if not reached:
+        return "never"
+    return f"{fmean(reached):.0f}" + ("" if len(reached) == len(first) else f" ({len(reached)} of {len(first)} runs)")
+
+
+def _valid(look: dict[str, float]) -> float:
+    """Of the teacher, where there is one."""
+    return look.get("valid_error_teacher", look["valid_error_student"])
+
+
+def _reported(name: str) -> Reported | None:
+    """The paper's number for the cell that a recipe is of."""
+    cell, _, method = name.partition("/")
+    for ending in ("-120s", "-60s"):
+        method = method.removesuffix(ending)
+    return RECIPES[f"{cell.removesuffix('-fair')}/{method.replace('ict-fast', 'ict')}"].reported
+
+
+def _run_row(runs: Runs, name: str) -> list[str]:
+    paper = number(_reported(name))
+    if name not in runs:
+        return [_code(name), paper, NOT_RUN, "-", "-", _updates(name), "-", "-"]
+    each = ", ".join(f"{100 * run['test_error']:.2f}" for run in runs[name])
+    files = ", ".join(f"[{run['seed']}]({_from_docs(run['file'])})" for run in runs[name])
+    return [
+        *(_code(name), paper, _number(runs, name), each, _seconds(runs, name), _updates(name)),
+        *(_origin(runs, [name]), files),
+    ]
+
+
+def _from_docs(path: Path) -> str:
+    return f"../{path.relative_to(ROOT)}"
+
+
+def _code(name: str) -> str:
+    return f"`{name}`"
+
+
+def _number(runs: Runs, name: str) -> str:
+    if name not in runs:
+        return NOT_RUN
+    ours = over_seeds(runs[name])
+    return f"{number(ours)} ({', '.join(map(str, ours.seeds))})"
+
+
+def _seconds(runs: Runs, name: str) -> str:
+    return f"{over_seeds(runs[name]).seconds:.0f}" if name in runs else "-"
+
+
+def _updates(name: str) -> str:
+    return f"{RECIPES[name].train.steps:,}"
+
+
+def _origin(runs: Runs, names: Iterable[str]) -> str:
+    """Machines, modes and days of these recipes' runs."""
+    found = [run for name in names for run in runs[name]]
+    machines = ", ".join(sorted({run["machine"] for run in found}))
+    days = sorted({run["finished"][:10] for run in found})
+    return f"{machines}, {days[0]}" + (f" to {days[-1]}" if len(days) > 1 else "")
+
+
+def _titled(markdown: str) -> str:
+    title, _, rest = markdown.partition("\n")
+    return f"### {title}\n{rest}"
+
+
+def _markdown(heads: list[str], rows: list[list[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
