@@ -3,7 +3,8 @@
     python benchmarks/step.py --out results/h200/step.json [--networks cnn13,wrn-28-2,convnet] [--algorithms ict,vat]
 
 A version is timed with device events over blocks of updates after a warm-up; the number is the median of the blocks,
-and each version is timed twice, to show the spread. Images and labels are made up in the shape of CIFAR-10. Arithmetic
+and each version is timed twice, to show the spread. Rows of a file that is there already stay, but for those that are
+measured now. Images and labels are made up in the shape of CIFAR-10. Arithmetic
 is counted by torch on the eager step: convolutions and matrix products, forward and backward.
 """
 
@@ -15,6 +16,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -50,21 +52,22 @@ def main() -> None:
     arguments = parser.parse_args()
     device = torch.device("cuda")
     bench = Bench(made_up(arguments.images), device, arguments.updates)
-    rows = []
-    for network in arguments.networks.split(","):
-        for algorithm in arguments.algorithms.split(","):
-            recipe = recipe_for(network, algorithm)
-            for version in arguments.versions.split(","):
-                row = {"network": network, "algorithm": algorithm, "version": version}
-                try:
-                    row |= bench.measure(recipe, version)
-                except Exception as problem:  # a version that fails is a result too
-                    row["failed"] = f"{type(problem).__name__}: {problem}"[:300]
-                rows.append(row)
-                print(json.dumps(row), flush=True)
-                content = {"peak_tflops_bf16": bench.peak, "rows": rows, **provenance(device)}
-                arguments.out.parent.mkdir(parents=True, exist_ok=True)
-                arguments.out.write_text(json.dumps(content, indent=2) + "\n")  # so that nothing measured is lost
+    old = json.loads(arguments.out.read_text())["rows"] if arguments.out.exists() else []
+    rows = {(row["network"], row["algorithm"], row["version"]): row for row in old}
+    wanted = (arguments.networks, arguments.algorithms, arguments.versions)
+    for network, algorithm, version in product(*(names.split(",") for names in wanted)):
+        row = {"network": network, "algorithm": algorithm, "version": version}
+        try:
+            row |= bench.measure(recipe_for(network, algorithm), version)
+        except Exception as problem:  # a version that fails is a result too
+            row["failed"] = f"{type(problem).__name__}: {problem}"[:300]
+        now = provenance(device)
+        row |= {"commit": now["commit"], "finished": now["finished"]}
+        rows[network, algorithm, version] = row
+        print(json.dumps(row), flush=True)
+        content = {"peak_tflops_bf16": bench.peak, "rows": list(rows.values()), **now}
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
+        arguments.out.write_text(json.dumps(content, indent=2) + "\n")  # so that nothing measured is lost
 
 
 def recipe_for(network: str, algorithm: str) -> Recipe:

@@ -1,14 +1,17 @@
 """VAT and VAdD: losses against naive NumPy, the adversarial direction against power iteration and a closed form."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from ict.algorithms.vadd import VAdD
 from ict.algorithms.vat import VAT
+from ict.contract import Batch
 from ict.engine.forward import Forward
 from ict.errors import UserError
 from ict.networks import NETWORKS
@@ -228,3 +231,31 @@ def test_vadds_mask_raises_the_distance_and_keeps_its_sum() -> None:
 def test_impossible_settings_name_the_field(method: Any, bad: dict[str, Any]) -> None:
     with pytest.raises(UserError, match=next(iter(bad))):
         method(**bad)
+
+
+def test_vat_runs_the_network_no_more_than_its_formula_says() -> None:
+    network = NETWORKS["convnet"]((1, 8, 8), N_CLASSES)
+    x, u = torch.randn(4, 1, 8, 8), torch.randn(6, 1, 8, 8)
+
+    def counted(work: Callable[[], object]) -> int:
+        counter: Any = FlopCounterMode(display=False)
+        with counter:
+            work()
+        return int(counter.get_total_flops())
+
+    def update(algorithm: VAT) -> None:
+        loss = algorithm.loss(Forward(network), Forward(network), batch, torch.tensor(1.0), Rng(x.device))
+        loss.total.backward()
+
+    def direction() -> None:
+        d = torch.zeros_like(u).requires_grad_()
+        torch.autograd.grad(network(u + d).sum(), d)
+
+    batch = Batch(x, torch.tensor([0, 1, 2, 0]), (u,))
+    network.requires_grad_(False)
+    clean, to_the_input = counted(lambda: network(u)), counted(direction)  # no gradient of a weight in either
+    network.requires_grad_(True)
+    trained = counted(lambda: network(x).sum().backward()) + counted(lambda: network(u).sum().backward())
+    assert counted(lambda: update(VAT())) == trained + clean + to_the_input
+    whole = counted(lambda: network(u).sum().backward())
+    assert counted(lambda: update(VAT(entropy=1.0))) == trained + whole + to_the_input

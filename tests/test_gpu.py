@@ -15,11 +15,13 @@ import torch
 from torch import nn
 
 from ict.algorithms import ALGORITHMS
+from ict.contract import Batch, Tap
 from ict.data.dataset import Examples
 from ict.device import untouched_globals
 from ict.engine import fused
 from ict.engine.evaluate import error
 from ict.engine.fast import Captured, FastForward, evaluator
+from ict.engine.quick import QuickBatch
 from ict.engine.step import update
 from ict.errors import UserError
 from ict.folder import Folder
@@ -88,8 +90,11 @@ def test_fast_stays_close_to_exact_over_50_steps(name: str) -> None:
     assert sum(exact) == pytest.approx(sum(fast), rel=0.02)
 
 
+@pytest.mark.parametrize("tapped", [False, True])
 @pytest.mark.parametrize("network", ["cnn13", "wrn-28-2", "convnet", "mlp-wide"])
-def test_a_fused_network_is_the_plain_one_in_float64(network: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fused_network_is_the_plain_one_in_float64(
+    network: str, tapped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(fused, "HALF", torch.float32)
     shape, size = ((3, 16, 16), (12, 8)) if network != "mlp-wide" else ((20,), (12, 8))
     with torch.random.fork_rng():
@@ -97,11 +102,17 @@ def test_a_fused_network_is_the_plain_one_in_float64(network: str, monkeypatch: 
         quick = NETWORKS[network](shape, 5).to(CUDA)
         x = torch.randn(sum(size), *shape, device=CUDA)
         gradient = torch.randn(sum(size), 5, device=CUDA)
+
+    def tap(kind: type[Batch]) -> Tap | None:
+        mixed = kind(x, x, pair_groups=2).mixed
+        lams = torch.tensor([0.7, 1.0, 0.4, 1.0, 0.9], device=CUDA)
+        return (lambda stage, h: mixed(lams[stage], h)) if tapped else None
+
     plain = deepcopy(quick).double()
     forward = FastForward(quick)
     assert forward.fused is not None
     with torch.backends.cudnn.flags(allow_tf32=False), joined(plain, size), joined(quick, size):
-        expected, got = plain(x.double()), forward.fused.forward(x)
+        expected, got = plain(x.double(), tap(Batch)), forward.fused.forward(x, tap(QuickBatch))
         expected.backward(gradient.double())
         got.backward(gradient)
     torch.testing.assert_close(got.double(), expected, rtol=1e-3, atol=1e-4)

@@ -14,8 +14,9 @@ pytest.importorskip("triton", reason="triton, which comes with torch for GPUs, i
 if not torch.cuda.is_available() and os.environ.get("TRITON_INTERPRET") != "1":
     pytest.skip("no GPU, and TRITON_INTERPRET is not 1", allow_module_level=True)
 
+from ict.engine.kernels.mixed import mixed
 from ict.engine.kernels.narrow import convolve, weight_gradient
-from ict.engine.kernels.norm import How, Running, counters, norm_act
+from ict.engine.kernels.norm import How, Running, act_pool, counters, norm_act
 from ict.engine.kernels.weight_norm import unit_rows, unit_rows_gradient
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -73,6 +74,42 @@ def test_norm_activation_and_pooling_are_torchs(shape: tuple[int, ...], parts: t
     for name, (a, b) in pairs.items():
         assert distance(a, b) < 2e-5, name
     assert ours.num_batches_tracked.item() == len(parts)
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.1])
+@pytest.mark.parametrize("shape", [(6, 5, 4, 4), (3, 70, 6, 8)])
+def test_activation_and_pooling_without_a_norm_are_torchs(shape: tuple[int, ...], slope: float) -> None:
+    draws = torch.Generator().manual_seed(shape[1])
+    x = torch.randn(shape, generator=draws)
+    expected_x, got_x = x.double().requires_grad_(), x.to(DEVICE).requires_grad_()
+    expected, got = F.max_pool2d(F.leaky_relu(expected_x, slope), 2), act_pool(got_x, slope)
+    gradient = torch.randn(expected.shape, generator=draws)
+    expected.backward(gradient.double())
+    got.backward(gradient.to(DEVICE))
+    assert distance(got, expected) < 1e-6 and distance(got_x.grad, expected_x.grad) < 1e-6
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last, None])
+@pytest.mark.parametrize("groups", [1, 2, 3])
+def test_mixing_in_one_is_the_formula_and_so_is_its_gradient(groups: int, layout: torch.memory_format | None) -> None:
+    draws = torch.Generator().manual_seed(groups)
+    shape = (6, 40, 6, 8) if layout else (6, 10)
+    x, gradient = (torch.randn(shape, generator=draws) for _ in range(2))
+    lam = torch.tensor([1.0, 0.3])[1]  # not at the beginning of its memory
+    expected_x = x.double().requires_grad_()
+    each = 6 // groups
+    rows = []
+    for i in range(6):
+        partner = i - 1 if i % each else i + each - 1
+        rows.append(lam.double() * expected_x[i] + (1 - lam.double()) * expected_x[partner])
+    expected = torch.stack(rows)
+    expected.backward(gradient.double())
+
+    got_x = x.to(DEVICE, memory_format=layout or torch.contiguous_format).requires_grad_()
+    got = mixed(got_x, lam.to(DEVICE), groups)
+    assert got.stride() == got_x.stride()
+    got.backward(gradient.to(DEVICE))
+    assert distance(got, expected) < 1e-6 and distance(got_x.grad, expected_x.grad) < 1e-6
 
 
 @pytest.mark.parametrize("n_shifts", [0, 1, 2])

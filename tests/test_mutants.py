@@ -160,8 +160,8 @@ MUTANTS = {
     ),
     "manifold mixup mixes at every depth": Mutant(
         "algorithms/hidden.py",
-        "torch.where(drawn == stage, lam, 1.0)",
-        "lam",
+        "torch.where(drawn == stages, lam, 1.0)",
+        "lam.expand(depth + 1)",
         LOSSES,
     ),
     "no gradient through the Pi-model's second view": Mutant(

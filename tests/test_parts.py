@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from ict.averages import WeightAverage
 from ict.engine.fast import FastForward
 from ict.engine.forward import Forward
+from ict.engine.quick import QuickAverage
 from ict.networks import NETWORKS
 from ict.networks.parts import can_join, joined
 
@@ -27,6 +28,10 @@ def parts(name: str) -> tuple[Tensor, Tensor]:
     draws = torch.Generator().manual_seed(1)
     a, b = (torch.randn(n, *IMAGES[name], generator=draws, dtype=torch.float64) for n in (4, 6))
     return a, 3 * b + 1
+
+
+def _upside_down(stage: int, h: Tensor) -> Tensor:
+    return h.flip(0) if stage % 2 else h * 2
 
 
 def gradients(network: nn.Module) -> list[Tensor]:
@@ -71,9 +76,31 @@ def test_the_fast_forward_is_the_exact_one_up_to_rounding(name: str) -> None:
     for x, y in zip(exact.each(a, b), fast.each(a, b), strict=True):
         assert y.dtype == torch.float32
         torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-4)
+    for x, y in zip(exact.features(a, b), fast.features(a, b), strict=True):
+        torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(exact(a, _upside_down), fast(a, _upside_down), rtol=1e-4, atol=1e-4)
     with fast.precise():
         for x, y in zip(exact.features(a, b), fast.features(a, b), strict=True):
             torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-4)
+
+
+@every_network
+def test_precise_forwards_run_contiguous_weights_and_their_gradients_reach_the_parameters(name: str) -> None:
+    exact, fast = Forward(built(name).float()), FastForward(built(name).float())
+    seen = []
+    for layer in fast.module.modules():
+        if isinstance(layer, nn.Conv2d):
+            layer.register_forward_pre_hook(lambda layer, _: seen.append(layer.weight.is_contiguous()))
+    x = parts(name)[0].float()
+    with fast.precise():
+        z, expected = fast(x), exact(x)
+    for each in (z, expected):
+        each.square().mean().backward()
+    torch.testing.assert_close(z, expected, rtol=1e-5, atol=1e-5)
+    found = gradients(fast.module)
+    torch.testing.assert_close(found, gradients(exact.module), rtol=1e-4, atol=1e-5)
+    assert len(found) == len(list(fast.module.parameters())) and all(seen)
+    assert all(p.is_contiguous(memory_format=torch.channels_last) for p in fast.module.parameters() if p.dim() == 4)
 
 
 def test_a_network_with_foreign_norms_is_run_part_by_part() -> None:
@@ -96,3 +123,26 @@ def test_an_average_follows_parameters_whose_memory_was_replaced() -> None:
     average.update(0.25)
     for p, q in zip(student.parameters(), average.module.parameters(), strict=True):
         torch.testing.assert_close(q, p - 0.25)
+
+
+@pytest.mark.parametrize("average_buffers", [False, True])
+def test_an_average_in_one_piece_of_memory_is_the_formula(average_buffers: bool) -> None:
+    student = built("convnet", width=5)
+    student.register_parameter("odd", nn.Parameter(torch.ones(3, dtype=torch.float32)))
+    average = WeightAverage(student, average_buffers)
+    FastForward(student), FastForward(average.module)
+    before = deepcopy(average.module.state_dict())
+    strides = [p.stride() for p in student.parameters()]
+    quick = QuickAverage(average)
+    for name, value in average.module.state_dict().items():
+        assert torch.equal(value, before[name]), "moving changes no number"
+    assert [p.stride() for p in student.parameters()] == strides
+    with torch.no_grad():
+        for tensor in student.state_dict().values():
+            tensor.add_(1)
+    quick.update(torch.tensor(0.25))
+    parameters = {name for name, _ in student.named_parameters()}
+    for name, value in average.module.state_dict().items():
+        moved = name in parameters or (average_buffers and value.is_floating_point())
+        torch.testing.assert_close(value, before[name] + 0.25 if moved else before[name])
+    assert all(p.data_ptr() % 64 == 0 for p in student.parameters()), "aligned as torch aligns them"

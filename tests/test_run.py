@@ -20,13 +20,11 @@ from ict.data.dataset import Dataset, Examples
 from ict.data.split import Indices
 from ict.engine import evaluate as evaluate_module
 from ict.engine import loop
-from ict.engine.state import make_state
 from ict.engine.step import update
 from ict.errors import Diverged, UserError
 from ict.folder import Folder
 from ict.recipe import change
 from ict.run import evaluate, load_data, prepare, train
-from ict.settings import Average, Optimizer, Swa
 from tests.tiny import N_STEPS, crash_at, same_bits, tiny
 
 CPU = torch.device("cpu")
@@ -330,13 +328,3 @@ def test_a_supervised_method_trains_without_any_unlabeled_example() -> None:
     job = prepare(recipe, 0, everything, None, CPU)
     update(job.program, job.state)
     assert len(job.indices.unlabeled) == 0 and job.state.step == 1
-
-
-def test_optimizers_are_built_as_the_settings_say() -> None:
-    network = OwnNetwork(2, 2)
-    sgd = make_state(network, Optimizer(lr=0.3, weight_decay=0.01), Average(), Swa()).optimizer
-    assert isinstance(sgd, torch.optim.SGD)
-    group = sgd.param_groups[0]
-    assert (group["lr"], group["momentum"], group["nesterov"], group["weight_decay"]) == (0.3, 0.9, True, 0.01)
-    adam = make_state(network, Optimizer(name="adam", beta2=0.99), Average(), Swa()).optimizer
-    assert isinstance(adam, torch.optim.Adam) and adam.param_groups[0]["betas"] == (0.9, 0.99)

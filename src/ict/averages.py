@@ -26,16 +26,15 @@ class WeightAverage:
         self.average_buffers = average_buffers
 
     @torch.no_grad()
-    def update(self, kept: float | Tensor) -> None:
-        """A tensor is read on its device, so that nothing waits for it."""
-        # looked up each time: a parameter's memory can be replaced, for instance by another layout
+    def update(self, kept: float) -> None:
+        averages, values = self.tensors
+        torch._foreach_lerp_(averages, values, 1 - kept)
+
+    @property
+    def tensors(self) -> tuple[list[Tensor], list[Tensor]]:
+        """The average's and the student's, looked up each time: a parameter's memory can be replaced."""
         averages, values = (_tensors(network, self.average_buffers) for network in (self.module, self.student))
-        if isinstance(kept, Tensor):
-            change = torch._foreach_sub(values, averages)
-            torch._foreach_mul_(change, 1 - kept)
-            torch._foreach_add_(averages, change)
-        else:
-            torch._foreach_lerp_(averages, values, 1 - kept)
+        return averages, values
 
 
 def _tensors(module: nn.Module, buffers: bool) -> list[Tensor]:

@@ -13,6 +13,7 @@ from typing import Protocol
 from torch import Tensor
 
 from ict.errors import UserError
+from ict.ops import mix
 
 Tap = Callable[[int, Tensor], Tensor]
 """tap(i, h) returns what stage i of the network gets instead of h."""
@@ -99,6 +100,10 @@ class Batch:
         """
         groups = x.reshape(self.pair_groups, -1, *x.shape[1:])
         return groups.roll(1, dims=1).reshape(x.shape)
+
+    def mixed(self, lam: Tensor, x: Tensor) -> Tensor:
+        """Each example of a batch mixed with its partner."""
+        return mix(lam, x, self.partner(x))
 
     def halves(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """A batch as two batches of half the size, each group split in two."""

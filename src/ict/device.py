@@ -76,7 +76,8 @@ def threads_for(data: Dataset) -> int | None:
 @contextmanager
 def untouched_globals(device: torch.device, threads: int | None = None, *, exact: bool = True) -> Iterator[None]:
     """Exact arithmetic inside, unless told otherwise; random state and torch's switches are as before afterwards."""
-    deterministic, before = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
+    # torch's plainer switch, use_deterministic_algorithms, forgets whether to warn only, and loads the compiler
+    deterministic, before = torch.get_deterministic_debug_mode(), torch.get_num_threads()
     cudnn, products = torch.backends.cudnn, torch.backends.cuda.matmul
     rounded = products.allow_tf32
     with (
@@ -86,11 +87,11 @@ def untouched_globals(device: torch.device, threads: int | None = None, *, exact
         products.allow_tf32 = not exact  # ZCA's product
         if device.type == "cuda" and exact:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only so
-            torch.use_deterministic_algorithms(True)
+            torch.set_deterministic_debug_mode("error")
         torch.set_num_threads(threads or before)
         try:
             yield
         finally:
-            torch.use_deterministic_algorithms(deterministic)
+            torch.set_deterministic_debug_mode(deterministic)
             torch.set_num_threads(before)
             products.allow_tf32 = rounded

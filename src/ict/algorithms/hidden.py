@@ -3,16 +3,15 @@
 import torch
 
 from ict.contract import Batch, Draws, Tap
-from ict.ops import mix
 
 
 def mix_at_random_depth(lam: torch.Tensor, depth: int, batch: Batch, rng: Draws) -> Tap:
     """A tap that mixes each example with its partner at one stage of 0 ... depth; at the others lambda is 1."""
     drawn = rng.integer(depth + 1)
+    stages = torch.arange(depth + 1, device=drawn.device)
+    lams = torch.where(drawn == stages, lam, 1.0)
 
     def tap(stage: int, h: torch.Tensor) -> torch.Tensor:
-        if stage > depth:
-            return h
-        return mix(torch.where(drawn == stage, lam, 1.0), h, batch.partner(h))
+        return h if stage > depth else batch.mixed(lams[stage], h)
 
     return tap

@@ -13,7 +13,7 @@ from torch import Tensor
 from ict.algorithms.hidden import mix_at_random_depth
 from ict.contract import Batch, Draws, Loss, Needs, Network
 from ict.fields import at_least_zero, check_fields, positive
-from ict.ops import cross_entropy, mix, one_hot
+from ict.ops import cross_entropy, one_hot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,5 +34,5 @@ class ManifoldMixup:
         lam = rng.beta(self.alpha)
         z = student(batch.x, tap=mix_at_random_depth(lam, self.depth, batch, rng))
         y = one_hot(batch.y, like=z)
-        l_s = cross_entropy(z, mix(lam, y, batch.partner(y)))
+        l_s = cross_entropy(z, batch.mixed(lam, y))
         return Loss(l_s, {"supervised": l_s.detach()})

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ict.contract import Batch, Draws, Loss, Needs, Network
 from ict.fields import check_fields, positive
-from ict.ops import cross_entropy, mix, one_hot
+from ict.ops import cross_entropy, one_hot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class Mixup:
 
     def loss(self, student: Network, teacher: Network, batch: Batch, w: Tensor, rng: Draws) -> Loss:  # noqa: ARG002
         lam = rng.beta(self.alpha)
-        z = student(mix(lam, batch.x, batch.partner(batch.x)))
+        z = student(batch.mixed(lam, batch.x))
         y = one_hot(batch.y, like=z)
-        l_s = cross_entropy(z, mix(lam, y, batch.partner(y)))
+        l_s = cross_entropy(z, batch.mixed(lam, y))
         return Loss(l_s, {"supervised": l_s.detach()})

@@ -47,7 +47,8 @@ class VAT:
         l_us = self._divergence(z.detach(), z_r)
         h = entropy(probabilities(z if self.entropy_of == "clean" else z_r))
         metrics = {"supervised": l_s.detach(), "consistency": l_us.detach(), "entropy": h.detach()}
-        return Loss(l_s + w * l_us + self.entropy * h, metrics)
+        total = l_s + w * l_us
+        return Loss(total + self.entropy * h if self.entropy else total, metrics)  # 0 h has a gradient too, of zeros
 
     def perturbation(self, student: Network, u: Tensor, z: Tensor, rng: Draws) -> Tensor:
         """For each example the step of length epsilon along which the divergence from its logits z grows fastest."""

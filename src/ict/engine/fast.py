@@ -5,24 +5,25 @@ exact mode a replay gives the bits of the eager step; in fast mode it is handed 
 optimizer and the averages too.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from ict.contract import Batch, Loss
-from ict.engine.batches import Picked
+from ict.engine.ahead import Ahead, copy
 from ict.engine.forward import Forward
 from ict.engine.fused import Fused
 from ict.engine.plan import Plan
+from ict.engine.quick import QuickAverage, QuickOptimizer
 from ict.engine.state import State
-from ict.engine.step import Program, apply, begin, differentiate, reseed_dropout
+from ict.engine.step import Program, apply, begin, differentiate
 from ict.networks.parts import can_join, joined
 from ict.networks.staged import Staged
-from ict.rng import Rng, Use, fold
 
 _WARM_UPS = 3  # libraries choose kernels and allocate workspaces in the first calls, which a capture cannot hold
 _WORTH_COMPILING = 12_000  # updates left: compiling takes about 35 s and saves up to 3 ms an update (CNN-13, H200)
@@ -47,7 +48,7 @@ class FastForward(Forward):
                 parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
         self.fused = Fused(module) if isinstance(module, Staged) else None
         self.compile, self.can_join = compile, can_join(module)
-        self.exactly = False
+        self.precise_weights: dict[str, Tensor] | None = None  # while forwards are in float32
         self._compiled: dict[str, Any] = {}
 
     @contextmanager
@@ -87,12 +88,13 @@ class FastForward(Forward):
 
     @contextmanager
     def precise(self) -> Iterator[None]:
-        self.exactly = True
+        """By contiguous copies of the weights, with which the library's float32 convolutions are faster."""
+        self.precise_weights = {name: p.contiguous() for name, p in self.module.named_parameters() if p.dim() == 4}
         try:
             with _full_products():
                 yield
         finally:
-            self.exactly = False
+            self.precise_weights = None
 
     def _together(self, function: Callable[[Tensor], Tensor], parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         if len(parts) < 2 or not self.can_join:
@@ -103,8 +105,8 @@ class FastForward(Forward):
             return tuple(together.split(sizes))
 
     def _run(self, function: Callable[..., Tensor], x: Tensor, **options: Any) -> Tensor:
-        if self.exactly:
-            return super()._run(function, x, **options)
+        if self.precise_weights is not None:
+            return super()._run(self._contiguous if function is self.module else function, x, **options)
         if self.stream is None or self.received_at is None or x.untyped_storage().data_ptr() not in self.given:
             return self._run_half(function, x, **options)
         self.stream.wait_event(self.received_at)
@@ -113,8 +115,12 @@ class FastForward(Forward):
         torch.cuda.current_stream().wait_stream(self.stream)
         return out
 
+    def _contiguous(self, x: Tensor, **options: Any) -> Tensor:
+        out: Tensor = functional_call(self.module, self.precise_weights or {}, (x,), options)
+        return out
+
     def _run_half(self, function: Callable[..., Tensor], x: Tensor, **options: Any) -> Tensor:
-        if x.dim() == 4:
+        if x.dim() == 4 and self.fused is None:
             x = x.contiguous(memory_format=torch.channels_last)
         with torch.autocast("cuda", torch.bfloat16, enabled=x.is_cuda):
             return super()._run(self._quick(function), x, **options).float()
@@ -165,6 +171,7 @@ class Captured:
         self.student: Forward = Forward(state.student)
         self.teacher: Forward = Forward(state.evaluated, gradient=False)
         self.optimizer: QuickOptimizer | None = None
+        self.average: QuickAverage | None = None
         self.ahead: Ahead | None = None
         self.applied = self.picked.unlabeled  # the rows whose memory the host's `apply` writes
         self.silent: dict[Tensor, Tensor] = {}
@@ -177,17 +184,20 @@ class Captured:
             # the graph would keep the first momentum, and holds nothing that ranks have to say to each other
             if len(set(program.plan.momentum)) == 1 and not program.ranks.launched:
                 self.optimizer = QuickOptimizer(state.optimizer)
+                self.average = QuickAverage(state.ema) if state.ema else None
         self.sums: dict[str, Tensor] = {}  # where the graph adds up metrics
         self.graph = torch.cuda.CUDAGraph()
-        for rng in (program.rng, program.batches.repeated, self.ahead.rng if self.ahead else None):
+        for rng in (program.rng, program.batches.repeated):
             if rng is not None:
                 self.graph.register_generator_state(rng.generator)
-        with _restored([self.step, *self.picked.tensors, *(self.ahead.tensors if self.ahead else [])], state):
+        with _restored([self.step], state):
             self._warm_up()
             # the thread that watches over messages between ranks may look at its events meanwhile
             errors = "thread_local" if program.ranks.launched else "global"
             with torch.cuda.graph(self.graph, capture_error_mode=errors):
                 self.loss = self._captured()
+        if self.ahead is not None:
+            self.ahead.first(state.step)
         for name, total in self.sums.items():
             total.copy_(state.sums.get(name, torch.zeros_like(total)))
         state.sums = dict(self.sums) if state.sums and self.optimizer else state.sums
@@ -195,9 +205,9 @@ class Captured:
     def __call__(self, program: Program, state: State) -> None:
         step = state.step
         if self.ahead is None:
-            _copy(self.picked.tensors, begin(program, step).tensors)
+            copy(self.picked.tensors, begin(program, step).tensors)
         else:
-            self.ahead.begin(program, step)
+            self.ahead.begin(step)
         if self.optimizer is not None and not state.sums:
             torch._foreach_zero_(list(self.sums.values()))
             state.sums = dict(self.sums)
@@ -212,44 +222,51 @@ class Captured:
 
     def _captured(self) -> Loss:
         program, state, ahead = self.program, self.state, self.ahead
-        w, lr, kept = self.plan.index_select(0, self.step[None])[0].unbind()
+        w, lr, share = self.plan.index_select(0, self.step[None])[0].unbind()
         if ahead is None:
             batch = program.batches.make(self.picked, program.rng, state.memory)
         else:
-            program, batch = replace(program, rng=ahead.rng), ahead.batch
+            batch = ahead.batch
             ahead.start()
             if state.memory is not None:
                 batch = replace(batch, memory=state.memory[self.picked.unlabeled])
         if isinstance(self.teacher, FastForward):
             self.teacher.received(batch)
-        loss = differentiate(program, state, batch, w, self.student, self.teacher)
+        draws = program.rng if ahead is None else ahead.draws
+        loss = differentiate(program, state, batch, w, self.student, self.teacher, draws)
         for bias, zeros in self.silent.items():
             if bias.grad is None:
                 bias.grad = zeros  # the batch norm behind it takes away whatever it does
         if self.optimizer is not None:
-            self._apply(loss, lr, kept)
-        if ahead is not None:
+            self._apply(loss, lr, share)
+        elif ahead is not None:
             self.applied.copy_(self.picked.unlabeled)
+        if ahead is not None:
             ahead.finish()
         self.step.add_(1)
         return loss
 
-    def _apply(self, loss: Loss, lr: Tensor, kept: Tensor) -> None:
+    def _apply(self, loss: Loss, lr: Tensor, share: Tensor) -> None:
         """`step.apply` with the host's numbers on the device."""
         state, before = self.state, self.program.average_before
-        assert self.optimizer is not None
-        if state.ema and before:
-            state.ema.update(kept)
+        assert self.optimizer is not None and self.ahead is not None
+        with self.ahead.beside():
+            self._note(loss)
+        if self.average and before:
+            self.average.update(share)
         self.optimizer.step(lr)
-        if state.ema and not before:
-            state.ema.update(kept)
+        if self.average and not before:
+            self.average.update(share)
         if state.memory is not None and loss.memory is not None:
             state.memory[self.picked.unlabeled] = loss.memory
-        total = loss.total.detach()
-        bad = (state.first_bad < 0) & ~total.isfinite()
+
+    def _note(self, loss: Loss) -> None:
+        state, metrics = self.state, {"loss": loss.total.detach(), **loss.metrics}
+        bad = (state.first_bad < 0) & ~metrics["loss"].isfinite()
         state.first_bad.copy_(torch.where(bad, self.step, state.first_bad))
-        for name, value in {"loss": total, **loss.metrics}.items():
-            self.sums.setdefault(name, torch.zeros_like(total)).add_(value)
+        if not self.sums:
+            self.sums = {name: torch.zeros_like(value) for name, value in metrics.items()}
+        torch._foreach_add_([self.sums[name] for name in metrics], list(metrics.values()))
 
     def _warm_up(self) -> None:
         side = torch.cuda.Stream()
@@ -263,87 +280,10 @@ class Captured:
         self.state.optimizer.zero_grad()  # so that the graph's backward makes gradients instead of adding to them
 
 
-class Ahead:
-    """The batch of the next update, made beside the current one.
-
-    Its draws come from the program's generator, as in the eager step; what the loss draws continues where they end, but
-    from a generator of its own, since the two belong to different steps.
-    """
-
-    def __init__(self, program: Program, picked: Picked) -> None:
-        """After `begin` has named the rows of the first update."""
-        self.program, self.picked = program, picked
-        self.next = picked.clone()
-        self.batch = program.batches.make(picked, program.rng)
-        self.drawn = program.rng.generator.get_offset()
-        self.rng = Rng(program.rng.device, share=program.rng.share)
-        self.stream = torch.cuda.Stream()
-        self.made = self.batch
-
-    @property
-    def tensors(self) -> list[Tensor]:
-        return _parts(self.batch)
-
-    def begin(self, program: Program, step: int) -> None:
-        """The host's part: `step.begin`, but of the next step where the batch is concerned."""
-        reseed_dropout(program, step)
-        self.rng.reseed(fold(program.seed, Use.DRAWS, step))
-        self.rng.generator.set_offset(self.drawn)
-        program.rng.reseed(fold(program.seed, Use.DRAWS, step + 1))
-        _copy(self.next.tensors, program.batches.pick(step + 1).tensors)
-
-    def start(self) -> None:
-        self.stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self.stream):
-            self.made = self.program.batches.make(self.next, self.program.rng)
-
-    def finish(self) -> None:
-        torch.cuda.current_stream().wait_stream(self.stream)
-        _copy(self.tensors, _parts(self.made))
-        _copy(self.picked.tensors, self.next.tensors)
-
-
-def _parts(batch: Batch) -> list[Tensor]:
-    return [batch.x, batch.y, *batch.u, *([] if batch.u_y is None else [batch.u_y])]
-
-
-def _copy(targets: Iterable[Tensor], sources: Iterable[Tensor]) -> None:
-    for target, source in zip(targets, sources, strict=True):
-        target.copy_(source)
-
-
-class QuickOptimizer:
-    """An optimizer's step as one operation that reads its rate from the device; it shares the optimizer's state."""
-
-    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
-        (group,) = optimizer.param_groups
-        parameters: list[nn.Parameter] = group["params"]
-        self.lr = torch.zeros((), device=parameters[0].device)
-        adam = isinstance(optimizer, torch.optim.Adam)
-        names = ("betas", "eps", "weight_decay") if adam else ("momentum", "nesterov", "weight_decay")
-        options = {name: group[name] for name in names}
-        self.quick: torch.optim.Optimizer
-        if adam:
-            self.quick = torch.optim.Adam(parameters, self.lr, fused=True, capturable=True, **options)
-        else:
-            self.quick = torch.optim.SGD(parameters, self.lr, fused=True, **options)
-        for p in parameters:
-            kept = optimizer.state[p]
-            for name, value in kept.items():
-                if isinstance(value, Tensor):  # as a checkpoint left them, perhaps of a run in the other mode
-                    kept[name] = torch.empty_like(p).copy_(value) if value.shape == p.shape else value.to(p.device)
-            if not adam and group["momentum"]:  # without it torch would take the first gradient, at every replay
-                kept.setdefault("momentum_buffer", torch.zeros_like(p))
-        self.quick.state = optimizer.state
-
-    def step(self, lr: Tensor) -> None:
-        self.lr.copy_(lr)
-        self.quick.step()
-
-
 def _table(plan: Plan, device: torch.device) -> Tensor:
-    """What an update needs to know of its step: weight of the consistency loss, rate, decay of the average."""
-    return torch.tensor([plan.w, plan.lr, plan.decay or plan.w], device=device).T.contiguous()
+    """What an update needs to know of its step: weight of the consistency loss, rate, 1 - decay of the average."""
+    shares = [1 - kept for kept in plan.decay] or plan.w
+    return torch.tensor([plan.w, plan.lr, shares], device=device).T.contiguous()
 
 
 def _biases(network: nn.Module) -> list[Tensor]:
@@ -359,7 +299,7 @@ def _restored(others: list[Tensor], state: State) -> Iterator[None]:
     of_optimizer = _tensors(state.optimizer)
     before = [tensor.clone() for tensor in (*tensors, *of_optimizer)]
     yield
-    _copy([*tensors, *of_optimizer], before)
+    copy([*tensors, *of_optimizer], before)
     for tensor in _tensors(state.optimizer)[len(of_optimizer) :]:
         tensor.zero_()  # made inside
 

@@ -58,12 +58,14 @@ class Fused:
         self.aside = Aside()
         self.features, self.head = Chain(body, self.aside), Chain([head], self.aside)
         self.stages = [Chain([stage], self.aside) for stage in network.stages]
+        self.weights = Weights([conv for stage in self.stages for conv in stage.weights.convolutions], self.aside)
 
     def forward(self, x: Tensor, tap: Tap | None = None) -> Tensor:
         if tap is None:
             return self.head(self.features(x))
-        for i, stage in enumerate(self.stages):
-            x = stage(tap(i, x))
+        with self.weights:
+            for i, stage in enumerate(self.stages):
+                x = stage.run(tap(i, x))
         return x
 
 
@@ -76,7 +78,11 @@ class Chain:
 
     def __call__(self, x: Tensor) -> Tensor:
         with self.weights:
-            return _run(self.links, Carried(x)).whole
+            return self.run(x)
+
+    def run(self, x: Tensor) -> Tensor:
+        """While the weights are ready."""
+        return _run(self.links, Carried(x)).whole
 
 
 class Link:
@@ -115,8 +121,10 @@ class Convolution(Link):
     def __call__(self, carried: Carried) -> Carried:
         conv, shift = self.conv, self.conv.bias
         if carried.shift is not None and conv.kernel_size == (1, 1):
-            passed = conv.weight[:, :, 0, 0] @ carried.shift  # a constant stays one
-            shift, carried = passed if shift is None else passed + shift, carried._replace(shift=None)
+            weight = conv.weight.flatten(1)  # a constant stays one
+            with torch.autocast(carried.x.device.type, enabled=False):  # which would convert each of them first
+                shift = weight @ carried.shift if shift is None else torch.addmv(shift, weight, carried.shift)
+            carried = carried._replace(shift=None)
         x = carried.whole
         if self.weight is None or self.aside is None:
             return Carried(F.conv2d(x, conv.weight, None, conv.stride, conv.padding), shift)
@@ -129,7 +137,7 @@ class Norm(Link):
 
     def __init__(self, norm: nn.BatchNorm1d | nn.BatchNorm2d, activation: nn.Module | None, pool: nn.Module | None):
         self.norm, self.activation, self.pool = norm, activation, pool
-        self.slope = 1.0 if activation is None else getattr(activation, "negative_slope", 0.0)
+        self.slope = 1.0 if activation is None else _slope(activation)
         self.counters: Tensor | None = None
 
     def __call__(self, carried: Carried) -> Carried:
@@ -166,6 +174,21 @@ class Norm(Link):
             out, x, shift = kernels.norm_act(x, plus, norm.weight, norm.bias, how)
             carried = Carried(x, shift)
         return Carried(out if pool or self.pool is None else self.pool(out)), carried
+
+
+class Activation(Link):
+    """An activation with the pooling behind it, where no norm in front of them has taken both."""
+
+    def __init__(self, activation: nn.Module, pool: nn.Module) -> None:
+        self.activation, self.pool = activation, pool
+
+    def __call__(self, carried: Carried) -> Carried:
+        x = carried.whole
+        if not x.is_cuda or x.shape[2] % 2 or x.shape[3] % 2:
+            return Carried(_one_by_one(x, self.activation, self.pool))
+        from ict.engine.kernels.norm import act_pool
+
+        return Carried(act_pool(x, _slope(self.activation)))
 
 
 class Residual(Link):
@@ -205,11 +228,17 @@ def _linked(modules: list[nn.Module]) -> list[Link]:
             links.append(Norm(module, activation, pool))
         elif isinstance(module, nn.Conv2d) and module.groups == 1 and module.dilation == (1, 1):
             links.append(Convolution(module))
+        elif isinstance(module, nn.LeakyReLU | nn.ReLU) and modules and _halves_the_size(modules[0]):
+            links.append(Activation(module, modules.pop(0)))
         elif isinstance(module, Block):
             links.append(Residual(module))
         else:
             links.append(Plain(module))
     return links
+
+
+def _slope(activation: nn.Module) -> float:
+    return float(getattr(activation, "negative_slope", 0.0))
 
 
 def _halves_the_size(module: nn.Module) -> bool:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ict.averages import WeightAverage
+from ict.engine.optimizers import make_optimizer
 from ict.settings import Average, Optimizer, Swa
 
 
@@ -101,17 +102,3 @@ def make_state(
     mean = None if swa.start is None else WeightAverage(student)
     first_bad = torch.full((), -1, device=device)
     return State(student, ema, make_optimizer(student, optimizer), first_bad, mean, memory)
-
-
-def make_optimizer(student: nn.Module, settings: Optimizer) -> torch.optim.Optimizer:
-    parameters = [p for p in student.parameters() if p.requires_grad]
-    if settings.name == "adam":
-        betas = (settings.momentum, settings.beta2)
-        return torch.optim.Adam(parameters, settings.lr, betas, weight_decay=settings.weight_decay)
-    return torch.optim.SGD(
-        parameters,
-        settings.lr,
-        momentum=settings.momentum,
-        nesterov=settings.nesterov,
-        weight_decay=settings.weight_decay,
-    )

@@ -10,7 +10,7 @@ from itertools import chain
 import torch
 from torch import Tensor
 
-from ict.contract import Algorithm, Batch, Loss, Network
+from ict.contract import Algorithm, Batch, Draws, Loss, Network
 from ict.engine.batches import Batches, Picked
 from ict.engine.dist import Ranks
 from ict.engine.forward import Forward
@@ -53,9 +53,17 @@ def reseed_dropout(program: Program, step: int) -> None:
     default_generator(program.rng.device).manual_seed(key)
 
 
-def differentiate(program: Program, state: State, batch: Batch, w: Tensor, student: Network, teacher: Network) -> Loss:
+def differentiate(
+    program: Program,
+    state: State,
+    batch: Batch,
+    w: Tensor,
+    student: Network,
+    teacher: Network,
+    draws: Draws | None = None,
+) -> Loss:
     """From a batch to gradients, on the device alone: the same operations at every step."""
-    loss = program.algorithm.loss(student, teacher, batch, w, program.rng)
+    loss = program.algorithm.loss(student, teacher, batch, w, draws or program.rng)
     state.optimizer.zero_grad()
     loss.total.backward()
     return loss

@@ -125,11 +125,30 @@ def _affine(moments, weight, bias, part, c, channels, inside):
 
 
 @triton.jit
+def _corner(r, c, channels, width):
+    """Where the first of the four pixels is that a pooled one looks at; `width` is that of the pooled image."""
+    return (4 * (r // width) * width + 2 * (r % width))[:, None] * channels + c[None, :]
+
+
+@triton.jit
+def _four(x, corner, channels, width, mask):
+    """The four pixels: two in a row, and those below them."""
+    first = x + corner
+    below = first + 2 * width * channels
+    return (
+        tl.load(first, mask=mask, other=0.0).to(tl.float32),
+        tl.load(first + channels, mask=mask, other=0.0).to(tl.float32),
+        tl.load(below, mask=mask, other=0.0).to(tl.float32),
+        tl.load(below + channels, mask=mask, other=0.0).to(tl.float32),
+    )
+
+
+@triton.jit
 def _normalise(
     x, out, starts, moments, weight, bias, channels, slope, width,
     POOL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """`width` is that of the pooled image; a row here is one of its pixels, which looks at four of the image's."""
+    """Where it pools, a row here is a pixel of the pooled image."""
     c = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     part = tl.program_id(2)
     start, end = tl.load(starts + part), tl.load(starts + part + 1)
@@ -140,12 +159,9 @@ def _normalise(
     mask = (r < end)[:, None] & inside[None, :]
     _, _, gain, offset = _affine(moments, weight, bias, part, c, channels, inside)
     if POOL:
-        corner = x + (4 * (r // width) * width + 2 * (r % width))[:, None] * channels + c[None, :]
-        below = corner + 2 * width * channels
-        a = _activated(tl.load(corner, mask=mask, other=0.0).to(tl.float32), gain, offset, slope)
-        b = _activated(tl.load(corner + channels, mask=mask, other=0.0).to(tl.float32), gain, offset, slope)
-        d = _activated(tl.load(below, mask=mask, other=0.0).to(tl.float32), gain, offset, slope)
-        e = _activated(tl.load(below + channels, mask=mask, other=0.0).to(tl.float32), gain, offset, slope)
+        xa, xb, xd, xe = _four(x, _corner(r, c, channels, width), channels, width, mask)
+        a, b = _activated(xa, gain, offset, slope), _activated(xb, gain, offset, slope)
+        d, e = _activated(xd, gain, offset, slope), _activated(xe, gain, offset, slope)
         value = tl.maximum(tl.maximum(a, b), tl.maximum(d, e))
     else:
         value = tl.load(x + r[:, None] * channels + c[None, :], mask=mask, other=0.0).to(tl.float32)
@@ -160,8 +176,10 @@ def _slopes(value, gradient, gain, offset, slope):
 
 
 @triton.jit
-def _to_the_largest(a, b, d, e, gradient):
-    """A pooled pixel's gradient goes to the first of the largest of its four."""
+def _four_slopes(xa, xb, xd, xe, gradient, gain, offset, slope):
+    """A pooled pixel's gradient goes to the first of the largest of its four, through its activation."""
+    a, b = _activated(xa, gain, offset, slope), _activated(xb, gain, offset, slope)
+    d, e = _activated(xd, gain, offset, slope), _activated(xe, gain, offset, slope)
     most = tl.maximum(tl.maximum(a, b), tl.maximum(d, e))
     to_a = a == most
     to_b = (b == most) & ~to_a
@@ -169,10 +187,10 @@ def _to_the_largest(a, b, d, e, gradient):
     to_e = ~to_a & ~to_b & ~to_d
     zero = gradient * 0.0
     return (
-        tl.where(to_a, gradient, zero),
-        tl.where(to_b, gradient, zero),
-        tl.where(to_d, gradient, zero),
-        tl.where(to_e, gradient, zero),
+        _slopes(xa, tl.where(to_a, gradient, zero), gain, offset, slope),
+        _slopes(xb, tl.where(to_b, gradient, zero), gain, offset, slope),
+        _slopes(xd, tl.where(to_d, gradient, zero), gain, offset, slope),
+        _slopes(xe, tl.where(to_e, gradient, zero), gain, offset, slope),
     )
 
 
@@ -197,21 +215,8 @@ def _measure_gradients(
         mask = (r < end)[:, None] if EVEN else (r < end)[:, None] & inside[None, :]
         g = tl.load(gradient + r[:, None] * channels + c[None, :], mask=mask, other=0.0).to(tl.float32)
         if POOL:
-            corner = x + (4 * (r // width) * width + 2 * (r % width))[:, None] * channels + c[None, :]
-            below = corner + 2 * width * channels
-            xa = tl.load(corner, mask=mask, other=0.0).to(tl.float32)
-            xb = tl.load(corner + channels, mask=mask, other=0.0).to(tl.float32)
-            xd = tl.load(below, mask=mask, other=0.0).to(tl.float32)
-            xe = tl.load(below + channels, mask=mask, other=0.0).to(tl.float32)
-            ga, gb, gd, ge = _to_the_largest(
-                _activated(xa, gain, offset, slope),
-                _activated(xb, gain, offset, slope),
-                _activated(xd, gain, offset, slope),
-                _activated(xe, gain, offset, slope),
-                g,
-            )
-            ga, gb = _slopes(xa, ga, gain, offset, slope), _slopes(xb, gb, gain, offset, slope)
-            gd, ge = _slopes(xd, gd, gain, offset, slope), _slopes(xe, ge, gain, offset, slope)
+            xa, xb, xd, xe = _four(x, _corner(r, c, channels, width), channels, width, mask)
+            ga, gb, gd, ge = _four_slopes(xa, xb, xd, xe, g, gain, offset, slope)
             total += ga + gb + gd + ge
             products += ga * (xa - mean) + gb * (xb - mean) + gd * (xd - mean) + ge * (xe - mean)
         else:
@@ -265,21 +270,10 @@ def _denormalise(
     kind = out.dtype.element_ty
     g = tl.load(gradient + r[:, None] * channels + c[None, :], mask=mask, other=0.0).to(tl.float32)
     if POOL:
-        corner = (4 * (r // width) * width + 2 * (r % width))[:, None] * channels + c[None, :]
+        corner = _corner(r, c, channels, width)
         below = corner + 2 * width * channels
-        xa = tl.load(x + corner, mask=mask, other=0.0).to(tl.float32)
-        xb = tl.load(x + corner + channels, mask=mask, other=0.0).to(tl.float32)
-        xd = tl.load(x + below, mask=mask, other=0.0).to(tl.float32)
-        xe = tl.load(x + below + channels, mask=mask, other=0.0).to(tl.float32)
-        ga, gb, gd, ge = _to_the_largest(
-            _activated(xa, gain, offset, slope),
-            _activated(xb, gain, offset, slope),
-            _activated(xd, gain, offset, slope),
-            _activated(xe, gain, offset, slope),
-            g,
-        )
-        ga, gb = _slopes(xa, ga, gain, offset, slope), _slopes(xb, gb, gain, offset, slope)
-        gd, ge = _slopes(xd, gd, gain, offset, slope), _slopes(xe, ge, gain, offset, slope)
+        xa, xb, xd, xe = _four(x, corner, channels, width, mask)
+        ga, gb, gd, ge = _four_slopes(xa, xb, xd, xe, g, gain, offset, slope)
         tl.store(out + corner, _centered(xa, ga, mean, scale, gain, total, product).to(kind), mask=mask)
         tl.store(out + corner + channels, _centered(xb, gb, mean, scale, gain, total, product).to(kind), mask=mask)
         tl.store(out + below, _centered(xd, gd, mean, scale, gain, total, product).to(kind), mask=mask)
@@ -449,6 +443,45 @@ def _normalised(x: Tensor, moments: Tensor, weight: Tensor, bias: Tensor, layout
     grid, tiles = layout.tiles()
     starts = _starts(layout.sizes, x.device)
     _normalise[grid](x, out, starts, moments, weight, bias, c, slope, layout.width, POOL=layout.pool, **tiles)
+    return out
+
+
+class ActPool(torch.autograd.Function):
+    """An activation and a pooling: what comes behind a norm, of which this is one that changes nothing."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, slope: float) -> Tensor:
+        x = _dense(x)
+        ctx.save_for_backward(x)
+        ctx.slope = slope
+        moments, weight, bias, _ = _unchanged(x.shape[1], x.device)
+        return _normalised(x, moments, weight, bias, _layout(x, (), True), slope)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        (x,) = ctx.saved_tensors
+        gradient, layout, out = _dense(gradient), _layout(x, (), True), torch.empty_like(x)
+        moments, weight, bias, means = _unchanged(x.shape[1], x.device)
+        starts, (grid, tiles) = _starts(layout.sizes, x.device), layout.tiles()
+        _denormalise[grid](
+            x, gradient, gradient, out, starts, moments, means, weight, bias, layout.channels, ctx.slope, layout.width,
+            POOL=True, PLUS=False, **tiles,
+        )  # fmt: skip
+        return out, None
+
+
+@cache
+def _unchanged(channels: int, device: torch.device) -> tuple[Tensor, ...]:
+    """Moments, weight and bias of a norm that changes nothing, and means of gradients that it does not center."""
+    zeros, ones = torch.zeros(channels, device=device), torch.ones(channels, device=device)
+    return torch.stack([zeros, ones])[None], ones, zeros, torch.stack([zeros, zeros])[None]
+
+
+def act_pool(x: Tensor, slope: float) -> Tensor:
+    """LeakyReLU and a 2 x 2 pooling of images of even height and width."""
+    run: Any = ActPool.apply
+    out: Tensor = run(x, slope)
     return out
 
 
