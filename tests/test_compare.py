@@ -281,14 +281,14 @@ def test_a_gpu_runs_one_at_a_time_and_costly_methods_go_first(monkeypatch: pytes
         pass
 
     def catch(tasks: list[Task], workers: int, *_: object, **__: object) -> None:
-        raise Caught(workers, [(task.recipe.name, task.seed, task.device, task.data_dir) for task in tasks])
+        raise Caught(workers, [(task.recipe.name, task.seed, task.device, task.data_dir, task.mode) for task in tasks])
 
     monkeypatch.setattr("ict.compare.run_all", catch)
     monkeypatch.setattr("ict.compare.pick_device", lambda device: torch.device("cuda", 0))
     with pytest.raises(Caught) as caught:
-        compare("digits-100", tmp_path, "supervised,ict,mixup", n_seeds=2, data_dir=Path("here"))
+        compare("digits-100", tmp_path, "supervised,ict,mixup", n_seeds=2, data_dir=Path("here"), mode="fast")
     order = [(f"digits-100/{method}", seed) for seed in (0, 1) for method in ("ict", "mixup", "supervised")]
-    assert caught.value.args == (1, [(*run, "cuda", Path("here")) for run in order])
+    assert caught.value.args == (1, [(*run, "cuda", Path("here"), "fast") for run in order])
 
 
 def test_the_table_is_sorted_and_diverged_runs_come_last() -> None:

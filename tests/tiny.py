@@ -56,5 +56,5 @@ def same_bits(a: Run, b: Run) -> bool:
 
 def outcome(result: dict[str, Any]) -> dict[str, Any]:
     """A result without what may differ between two equal runs."""
-    kept = {k: v for k, v in result.items() if k not in ("seconds", "finished", "resumed_from", "commit")}
+    kept = {k: v for k, v in result.items() if k not in ("seconds", "finished", "resumed_from", "commit", "file")}
     return kept | {"curve": [{k: v for k, v in look.items() if k != "seconds"} for look in result["curve"]]}

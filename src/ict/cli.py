@@ -361,6 +361,7 @@ def compare(
     ] = None,
     settings: Settings = None,
     device: DeviceName = "auto",
+    mode: ModeName = "exact",
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -378,6 +379,7 @@ def compare(
             budget=budget,
             settings=settings or [],
             device=device,
+            mode=mode,
             data_dir=data_dir,
         )
     files = ", ".join(f"{folder / name}" for name in ("compare.json", "compare.md", "compare.png"))

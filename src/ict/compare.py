@@ -16,7 +16,7 @@ from ict.provenance import provenance
 from ict.ranking import draw, table
 from ict.recipe import Recipe, change
 from ict.recipes import RECIPES
-from ict.run import default_folder
+from ict.run import Mode, default_folder
 from ict.table import counted
 
 # The methods of the paper's tables in their order, which is also, roughly, that of what an update costs.
@@ -48,6 +48,7 @@ def compare(
     budget: int | None = None,
     settings: Iterable[str] = (),
     device: Device = "auto",
+    mode: Mode = "exact",
     data_dir: Path | None = None,
 ) -> dict[str, Any]:
     """Run what is not finished yet, write compare.json, compare.md and compare.png into `out`, return the first.
@@ -60,7 +61,7 @@ def compare(
     # the costly ones first in each seed, so that no process waits long for the last
     order = sorted(product(range(n_seeds), entries), key=lambda run: (run[0], -_cost(run[1].method)))
     tasks = [
-        Task(entry.recipe, seed, default_folder(entry.recipe, seed, out), "cuda" if on_gpu else "cpu", data_dir)
+        Task(entry.recipe, seed, default_folder(entry.recipe, seed, out), "cuda" if on_gpu else "cpu", data_dir, mode)
         for seed, entry in order
     ]
     workers = 1 if on_gpu else os.cpu_count() or 1

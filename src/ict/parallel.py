@@ -25,7 +25,7 @@ from ict.device import Device
 from ict.errors import Diverged, UserError
 from ict.folder import Folder
 from ict.recipe import Recipe
-from ict.run import train
+from ict.run import Mode, train
 
 THREADS = 1
 Record = dict[str, Any]
@@ -43,6 +43,7 @@ class Task:
     out: Path
     device: Device = "cpu"
     data_dir: Path | None = None
+    mode: Mode = "exact"
 
 
 def run_all(
@@ -199,6 +200,7 @@ def _run(pipe: Pipe, task: Task) -> tuple[str, Any]:
             seed=task.seed,
             out=task.out,
             device=task.device,
+            mode=task.mode,
             resume=True,
             data_dir=task.data_dir,
             log=lambda record: pipe.send(("record", record)),
