@@ -56,6 +56,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (made / "authors.json").write_text(json.dumps({"ms": 50, "updates": 144_000}))
     monkeypatch.setattr(measured, "ROOT", tmp_path)
     monkeypatch.setattr(measured, "FOLDER", made)
+    monkeypatch.setattr(measured, "EVALUATED", tmp_path / "results/evaluated")
     measured.read_runs.cache_clear()
     yield made
     measured.read_runs.cache_clear()
@@ -85,9 +86,9 @@ NAMES = sorted(set(measured.BLOCKS) - {"svhn"})
 def test_without_runs_no_number_of_ours_is_claimed(name: str, folder: Path) -> None:
     text = block(name)
     ours = re.sub(r"`[^`]*`|\([^)]*\)|[\d,.]+ ± [\d.]+", "", text)  # without names, and what the paper reports
-    if name in ("headline", "curves", "networks", "missing"):
+    if name in ("headline", "curves", "networks", "evaluated", "missing"):
         assert not re.search(r"\d", ours), text
-    if name in ("results", "time-to-accuracy", "fair", "curves", "networks"):
+    if name in ("results", "time-to-accuracy", "fair", "curves", "networks", "evaluated"):
         assert measured.NOT_RUN in text.lower()
     assert "0.0" not in ours and "nan" not in text
 
@@ -143,6 +144,19 @@ def test_student_and_teacher_last_and_best(folder: Path) -> None:
     found = row(block("networks"), FAST)
     assert found[1:] == ["10.00 ± 2.65", "9.00 ± 2.65", "11.00 ± 2.65", "12.00 ± 2.65", "9.10 ± 2.65"]
     assert row(block("networks"), "cifar10-4000/ict-fast-no-teacher")[2] == "–"
+
+
+def test_saved_models_are_compared_with_their_runs(folder: Path) -> None:
+    three_seeds(folder)
+    measured.EVALUATED.mkdir()
+    # of a seed that was not run nothing can be said
+    for seed, error in ((0, 0.0703), (1, 0.0799), (5, 0.5)):
+        found = {"recipe": FAST, "seed": seed, "test_error": error, "device": "cpu"}
+        (measured.EVALUATED / f"{seed}.json").write_text(json.dumps(found))
+    text = block("evaluated")
+    assert "differ by at most 0.03 points" in text and "seed 5" not in text
+    assert f"`{FAST}` seed 0 7.03 % on cpu, 7.00 % on cuda" in text
+    assert f"`{FAST}` seed 1 7.99 % on cpu, 8.00 % on cuda" in text
 
 
 def test_time_to_accuracy_is_read_off_the_curves(folder: Path) -> None:

@@ -25,6 +25,7 @@ from ict.table import table as paper_table
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "results/h200"
 PICTURES = ROOT / "docs/img"
+EVALUATED = ROOT / "results/evaluated"
 
 Runs = dict[str, list[Result]]  # those that count, by recipe and then by seed
 
@@ -83,6 +84,27 @@ def networks(runs: Runs) -> str:
         return f"Student and teacher: {NOT_RUN}."
     rows = [[_code(name), *(ranking.percent([r[key] for r in runs[name]]) for key in keys.values())] for name in shown]
     return _markdown(["recipe", *keys], rows) + "\n\nTest errors in percent, but for the last two columns."
+
+
+def evaluated(runs: Runs) -> str:
+    """What `ict evaluate` says of the saved models on another device."""
+    trained = {(run["recipe"], run["seed"]): run for of_recipe in runs.values() for run in of_recipe}
+    told, differences = [], []
+    for path in sorted(EVALUATED.glob("*.json")):
+        found = json.loads(path.read_text())
+        if run := trained.get((found["recipe"], found["seed"])):
+            again, first = 100 * found["test_error"], 100 * run["test_error"]
+            differences.append(abs(again - first))
+            told.append(
+                f"{_code(run['recipe'])} seed {run['seed']} {again:.2f} % on {found['device']}, {first:.2f} % on "
+                f"{run['device']} ([file](../results/evaluated/{path.name}))"
+            )
+    if not told:
+        return f"Saved models on another device: {NOT_RUN}."
+    return (
+        "Saved models, read again by `ict evaluate` on another device, differ by at most "
+        f"{max(differences):.2f} points: {'; '.join(told)}."
+    )
 
 
 def time_to_accuracy(runs: Runs) -> str:
@@ -175,6 +197,7 @@ OF_RUNS: dict[str, Callable[[Runs], str]] = {
     "headline": headline,
     "results": results,
     "networks": networks,
+    "evaluated": evaluated,
     "time-to-accuracy": time_to_accuracy,
     "fair": fair,
     "curves": curves,
@@ -197,18 +220,26 @@ def draw_pictures(runs: Runs, folder: Path = PICTURES) -> None:
 
 
 def _draw_curves(path: Path, runs: Runs) -> None:
-    """A panel for each dataset: the evaluated network's validation error, a line for each seed."""
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    panels = figure.subplots(1, 2)
-    for axes, (dataset, paper) in zip(panels, (("cifar10", AUTHORS), ("svhn", "svhn-1000/ict")), strict=True):
-        names = [name for name in _drawn(runs) if RECIPES[name].dataset.name == dataset]
+    """A panel for each cell with runs: the evaluated network's validation error, a line for each seed."""
+    names_of: dict[str, list[str]] = {}
+    for name in _drawn(runs):
+        names_of.setdefault(name.partition("/")[0], []).append(name)
+    figure = Figure(figsize=(6 * len(names_of), 4), layout="constrained")
+    (panels,) = figure.subplots(1, len(names_of), squeeze=False)
+    for axes, (cell, names) in zip(panels, names_of.items(), strict=True):
         for i, name in enumerate(names):
             for k, run in enumerate(runs[name]):
                 looks = [(look["seconds"], 100 * _valid(look)) for look in run["curve"]]
                 axes.plot(*zip(*looks, strict=True), color=f"C{i}", alpha=0.7, label=None if k else name)
-        if reported := RECIPES[paper].reported:
+        if reported := RECIPES[f"{cell}/ict"].reported:
             axes.axhline(reported.mean, color="black", linestyle=":", label="the paper's test error")
-        axes.set(xlabel="seconds of training", ylabel="validation error (%)", title=dataset, xscale="log", yscale="log")
+        axes.set(
+            xlabel="seconds of training",
+            ylabel="validation error (%)",
+            title=TASKS[f"{cell}-fair"],
+            xscale="log",
+            yscale="log",
+        )
         for axis, ticks in ((axes.xaxis, (15, 30, 60, 120, 240, 480)), (axes.yaxis, (3, 5, 7, 10, 20, 40, 80))):
             axis.set_ticks(ticks, map(str, ticks))
             axis.set_ticks([], minor=True)

@@ -26,6 +26,7 @@ DOCUMENTS = (
     "docs/moons.md",
     "docs/comparison.md",
     "docs/performance.md",
+    "docs/experiments.md",
     "docs/own-data.md",
     "docs/scaling.md",
     "docs/results.md",
@@ -227,6 +228,50 @@ def gpu() -> str:
     )
 
 
+RULE = 1.15  # an update may take this much longer than ICT's, measured by its arithmetic
+
+
+def rule() -> str:
+    """Which methods take more time than their arithmetic explains, and what streaming costs."""
+    step = read("h200/step")
+    rows = {(row["network"], row["algorithm"], row["version"]): row for row in step["rows"] if "ms" in row}
+    above, n = [], 0
+    for (network, algorithm, version), row in rows.items():
+        if version != "fast" or algorithm == "ict":
+            continue
+        ict, n = rows[network, "ict", "fast"], n + 1
+        times = row["ms"] / ict["ms"] * ict["gflop"] / row["gflop"]
+        if times > RULE:
+            above.append(f"{algorithm} with {network} {times:.2f}")
+    fast, streamed = (rows["cnn13", "ict", version]["ms"] for version in ("fast", "streamed"))
+    return (
+        f"Time for each unit of arithmetic, as a multiple of ICT's on the same network: at most {RULE} for "
+        f"{n - len(above)} of {n} pairs of method and network, and more for {', '.join(above)}. With examples fetched "
+        "from the host's "
+        f"memory an update of ICT with CNN-13 takes {streamed:.2f} ms, {streamed / fast - 1:.0%} more."
+    )
+
+
+def tuning() -> str:
+    """Every variant that was tried, by its validation error."""
+    lines = []
+    for path in sorted((ROOT / "results/h200/tuning").glob("*.jsonl")):
+        runs = [json.loads(line) for line in path.read_text().splitlines()]
+        lines += [
+            f"`{path.relative_to(ROOT)}`",
+            "",
+            "| id | updates | seconds | validation error (%) of the teacher, last | of the student | settings |",
+            "|---|---|---|---|---|---|",
+        ]
+        for run in sorted(runs, key=lambda run: float(run["valid_error"])):
+            teacher, student = (100 * run["curve"][-1][f"valid_error_{who}"] for who in ("teacher", "student"))
+            settings = " ".join(setting for setting in run["set"] if not setting.startswith(("train.steps", "eval.")))
+            cells = (run["id"], f"{run['steps']:,}", f"{run['seconds']:.0f}", f"{teacher:.2f}", f"{student:.2f}")
+            lines.append("| " + " | ".join((*cells, f"`{settings}`")) + " |")
+        lines.append("")
+    return "\n".join(lines).rstrip()
+
+
 def ranks() -> str:
     result = read("ranks")
     times = result["milliseconds"]
@@ -336,6 +381,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "variants": variants,
     "ladder": ladder,
     "gpu": gpu,
+    "rule": rule,
+    "tuning": tuning,
     "estimator": estimator,
     "example": example,
     **measured.BLOCKS,

@@ -11,7 +11,7 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -143,14 +143,27 @@ def crew(size: int, run: Callable[[Pipe, Any], tuple[str, Any]]) -> Iterator[lis
             for process in processes:
                 if process.is_alive() and process.pid:
                     os.kill(process.pid, other)
-            for process in processes:
-                process.join()  # with its pipe still open: a record that cannot be sent would cost the checkpoint
+            for pipe, process in zip(pipes, processes, strict=False):
+                _dismiss(pipe, process)
             raise
         finally:
             for pipe in pipes:
                 pipe.close()
         for process in processes:
             process.join()
+
+
+def _dismiss(pipe: Pipe, process: multiprocessing.process.BaseProcess) -> None:
+    """Wait for a worker that was told to stop.
+
+    Its pipe stays open meanwhile: a record that cannot be sent would cost the checkpoint. A signal can get lost, in the
+    middle of an import for one; such a worker brings its task to an end, and stops when it finds the pipe closed.
+    """
+    with suppress(EOFError, OSError):
+        while pipe.recv()[0] == "record":
+            pass
+    pipe.close()
+    process.join()
 
 
 def _start(process: multiprocessing.process.BaseProcess) -> None:

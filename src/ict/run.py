@@ -355,7 +355,8 @@ def evaluate(folder: str | Path, *, device: Device = "auto", data_dir: str | Pat
         view = View(recipe.inputs, _whiten(recipe, data, home, target))
         test = _limited(data.test, recipe.eval.test_limit)
         wrong = error(network.to(target), test, view, recipe.eval.batch)
-    return {"run": str(folder), "recipe": recipe.name, "seed": seed, "test_error": wrong, "n_test": len(test)}
+    found = {"run": str(folder), "recipe": recipe.name, "seed": seed, "test_error": wrong, "n_test": len(test)}
+    return found | provenance(target)
 
 
 def default_folder(recipe: Recipe, seed: int, root: Path = Path("runs")) -> Path:
