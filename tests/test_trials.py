@@ -68,28 +68,16 @@ def test_each_cell_has_the_result_of_its_own_run_and_is_run_once(
 
 
 def test_what_fails_is_told_at_the_end_and_tried_again_by_the_next_command(
-    files: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], no_data_folder: None
+    files: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wild = {"base": "ict.json", "optimizer": {"lr": 1e30}}
-    Path("wild.json").write_text(
-        json.dumps(json.loads(Path("ict.json").read_text()) | {"optimizer": wild["optimizer"]})
-    )
-    cells = [
-        "trials",
-        "wild.json",
-        "cifar10-4000/ict",
-        "mixup.json",
-        "--seeds",
-        "3",
-        "--device",
-        "cpu",
-        "--workers",
-        "1",
-    ]
+    for name, section in (("wild", {"optimizer": {"lr": 1e30}}), ("greedy", {"split": {"labeled": 5000, "valid": 0}})):
+        Path(f"{name}.json").write_text(json.dumps(json.loads(Path("ict.json").read_text()) | section))
+    recipes = ("wild.json", "greedy.json", "mixup.json")
+    cells = ("trials", *recipes, "--seeds", "3", "--device", "cpu", "--workers", "1")
     assert ict(monkeypatch, *cells) == 1
     said = capsys.readouterr()
     assert "wild seed 3 failed: the loss was not finite at step" in said.out
-    assert "cifar10-4000/ict seed 3 failed: cifar10 needs a folder" in said.out
+    assert "greedy seed 3 failed: class 0 has" in said.out and "needs 500" in said.out
     assert "mixup: test error" in said.out and said.err.endswith("error: 2 of 3 runs failed.\n")
     assert [r["recipe"] for r in find_results(None)] == ["mixup"]
 
@@ -114,6 +102,17 @@ def test_a_failure_that_nobody_expected_is_noted_and_shown(files: list[str], mon
         run_trials(plan)
     with plan.study() as study:
         assert [t.notes.get("error") for t in study.look()] == ["ZeroDivisionError: boom", None]
+
+
+def test_a_machine_without_the_data_says_so_once_and_fails_no_trial(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    cells = ("trials", "cifar10-4000/ict", "cifar10-1000/ict", "--seeds", "0-2", "--device", "cpu")
+    assert ict(monkeypatch, *cells, "--data-dir", "nowhere") == 2
+    assert capsys.readouterr().err.count("nowhere has no cifar-10-batches-bin") == 1
+    with plan_trials(cells[1:3], Place("", 1, "cpu"), seeds="0-2").study() as study:
+        assert [trial.outcome for trial in study.look()] == ["waiting"] * 6
 
 
 def test_an_interrupted_trial_waits_for_the_next_worker(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

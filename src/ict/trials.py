@@ -14,7 +14,7 @@ from ict.files import read_json, write_json
 from ict.live_table import watch_study
 from ict.parallel import Result
 from ict.ranking import percent
-from ict.recipe import change
+from ict.recipe import Recipe, change
 from ict.recipes import find
 from ict.run import default_folder
 from ict.seen import Seen
@@ -32,6 +32,10 @@ class TrialsPlan(Plan):
     @property
     def description(self) -> dict[str, Any]:
         return _description(self.cells, self.place.mode)
+
+    @property
+    def recipes(self) -> list[Recipe]:
+        return [cell.recipe for cell in self.cells]
 
     @property
     def slots(self) -> list[Slot]:
