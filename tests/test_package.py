@@ -30,7 +30,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert wheel.name == f"ict_ssl-{__version__}-py3-none-any.whl"
-    assert {"ict/py.typed", "ict/cli.py", "ict/algorithms/ict.py"} <= set(names)
+    assert {"ict/py.typed", "ict/cli/options.py", "ict/algorithms/ict.py"} <= set(names)
     assert {n.split("/")[0] for n in names} == {"ict", f"ict_ssl-{__version__}.dist-info"}
     assert any(n.endswith("LICENSE") for n in names)
 

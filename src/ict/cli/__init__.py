@@ -1,0 +1,89 @@
+"""The `ict` command. Thin: each verb checks its words, calls one function and prints what came back.
+
+Verbs import what they call when they are called, so that `ict --help` and `ict list` do not wait for torch.
+"""
+
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ict import __version__
+from ict.cli.catalogue import list_names, show
+from ict.cli.comparisons import compare, demo
+from ict.cli.datasets import data, shard
+from ict.cli.messages import fail, warn
+from ict.cli.one_run import evaluate, train
+from ict.cli.own_data import export, fit, predict
+from ict.cli.paper import figure, table
+from ict.cli.studies import search, trials
+from ict.errors import Diverged, RankLost, UserError
+
+VERBS: dict[str, Callable[..., None]] = {  # in the order of `ict --help`
+    "train": train,
+    "evaluate": evaluate,
+    "fit": fit,
+    "predict": predict,
+    "export": export,
+    "show": show,
+    "list": list_names,
+    "data": data,
+    "shard": shard,
+    "figure": figure,
+    "demo": demo,
+    "table": table,
+    "compare": compare,
+    "search": search,
+    "trials": trials,
+}
+
+app = typer.Typer(
+    name="ict",
+    help="Interpolation Consistency Training: learn from few labels and many unlabeled examples.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # rich would swallow what stands in brackets, such as defaults
+)
+for name, verb in VERBS.items():
+    app.command(name)(verb)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"ict {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    context: typer.Context,
+    version: Annotated[  # noqa: ARG001
+        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    if os.environ.get("WORLD_SIZE", "1") != "1" and context.invoked_subcommand != "train":
+        raise UserError(f"ict {context.invoked_subcommand} runs by itself: only ict train is for torchrun.")
+
+
+def main() -> None:
+    """Run the command; a mistake is one sentence on stderr and exit code 2."""
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)  # so that 'module:Class' finds a file beside the caller
+    warnings.showwarning = warn
+    try:
+        app()
+    except UserError as problem:
+        fail(str(problem), 2)
+    except Diverged as problem:
+        fail(f"{problem} The last good checkpoint is kept.", 1)
+    except RankLost as problem:
+        fail(f"{problem} The same command with --resume goes on from the last checkpoint.", 1)
+    except OSError as problem:
+        if problem.filename is None and problem.strerror is None:
+            raise
+        fail(f"{problem.filename or 'file'}: {problem.strerror}.", 1)

@@ -1,0 +1,33 @@
+"""The paper's figure and tables."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+
+def figure(
+    name: Annotated[Literal["moons"], typer.Argument(help="Which figure.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The picture's file.")] = Path("moons.png"),
+    recipe: Annotated[str, typer.Option(help="What is drawn against supervised.")] = "moons/ict-sharpened",
+    seed: Annotated[int, typer.Option(help="The seed that is drawn.")] = 4,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Count successes over seeds 0 to this less one.")] = None,
+) -> None:
+    """Draw the paper's two-moons figure, and write its numbers beside it."""
+    from ict import figure as figures
+
+    draw = {"moons": figures.moons}[name]
+    typer.echo(draw(out, recipe, seed, seeds))
+
+
+def table(
+    name: Annotated[Literal["cifar10", "svhn", "wrn", "ablations"], typer.Argument(help="Which table.")],
+    format: Annotated[Literal["text", "md", "csv", "json"], typer.Option(help="How to print it.")] = "text",
+    results: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder with result files of runs.", show_default="results")
+    ] = None,
+) -> None:
+    """Show a table of the paper: its numbers beside our runs of its recipes and of fast ones, with their seconds."""
+    from ict.table import table as paper_table
+
+    typer.echo(paper_table(name, format, results))
