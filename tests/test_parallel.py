@@ -2,6 +2,7 @@
 
 import signal
 import time
+import warnings
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -34,3 +35,15 @@ def test_a_worker_that_misses_the_signal_ends_with_its_task(tmp_path: Path) -> N
         raise ValueError("of one task")
     with pytest.raises(OSError, match="closed"):
         pipes[0].poll()
+
+
+def warns(pipe: Pipe, message: str) -> tuple[str, Any]:
+    warnings.warn(message, stacklevel=2)
+    return "result", None
+
+
+def test_a_workers_warning_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    with crew(1, warns) as (pipe,):
+        pipe.send("this took long.")
+        assert pipe.recv() == ("result", None)
+    assert capfd.readouterr().err == "warning: this took long.\n"

@@ -7,8 +7,10 @@ ends and so does the worker.
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import traceback
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -196,6 +198,7 @@ def sigterm_interrupts() -> Iterator[None]:
 def _work(pipe: Pipe, run: Callable[[Pipe, Any], tuple[str, Any]]) -> None:
     """Run what comes in until nothing more can come."""
     torch.set_num_threads(THREADS)
+    warnings.showwarning = _warn
     for number in _STOP:
         signal.signal(number, signal.default_int_handler)
     try:
@@ -204,6 +207,11 @@ def _work(pipe: Pipe, run: Callable[[Pipe, Any], tuple[str, Any]]) -> None:
             pipe.send(run(pipe, pipe.recv()))
     except (KeyboardInterrupt, EOFError, BrokenPipeError):
         os._exit(0)  # told to stop, or nothing left to do; an orderly end would take torch seconds and save nothing
+
+
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
+    """As the command itself does."""
+    sys.stderr.write(f"warning: {message}\n")
 
 
 def _run(pipe: Pipe, task: Task) -> tuple[str, Any]:
