@@ -19,7 +19,7 @@ from ict.files import write_atomic
 from ict.recipe import Reported
 from ict.recipes import RECIPES
 from ict.recipes.reported import TABLES
-from ict.table import Result, counted, find_results, number, over_seeds
+from ict.table import Result, counted, find_results, markdown, number, over_seeds
 from ict.table import table as paper_table
 
 ROOT = Path(__file__).parent.parent
@@ -56,7 +56,7 @@ def headline(runs: Runs) -> str:
             "cells; [docs/results.md](docs/results.md) says which of them have been run, and what came of it."
         )
     rows = [[_code(name), number(_reported(name)), _number(runs, name), _seconds(runs, name)] for name in shown]
-    table = _markdown(["recipe", "paper (%)", "test error (%), seeds", "seconds of training"], rows)
+    table = markdown(["recipe", "paper (%)", "test error (%), seeds", "seconds of training"], rows)
     told = (
         f"ICT with the paper's CNN-13 and splits, shifts and flips alone; {_origin(runs, shown)}. {_authors()} "
         "Every run, and how SVHN was rebuilt: [docs/results.md](docs/results.md)."
@@ -67,7 +67,7 @@ def headline(runs: Runs) -> str:
 def results(runs: Runs) -> str:
     """Seed by seed."""
     heads = ["recipe", "paper (%)", "test error (%), seeds", "each seed", "seconds a run", "updates", "run on", "files"]
-    return _markdown(heads, [_run_row(runs, name) for name in (*BUDGETS, AUTHORS)])
+    return markdown(heads, [_run_row(runs, name) for name in (*BUDGETS, AUTHORS)])
 
 
 def networks(runs: Runs) -> str:
@@ -83,7 +83,7 @@ def networks(runs: Runs) -> str:
     if not shown:
         return f"Student and teacher: {NOT_RUN}."
     rows = [[_code(name), *(ranking.percent([r[key] for r in runs[name]]) for key in keys.values())] for name in shown]
-    return _markdown(["recipe", *keys], rows) + "\n\nTest errors in percent, but for the last two columns."
+    return markdown(["recipe", *keys], rows) + "\n\nTest errors in percent, but for the last two columns."
 
 
 def evaluated(runs: Runs) -> str:
@@ -126,7 +126,7 @@ def time_to_accuracy(runs: Runs) -> str:
         )
     heads.append("seconds until the validation error is the paper's test error")
     own = f" The authors' recipe in this program takes {_seconds(runs, AUTHORS)} s." if AUTHORS in runs else ""
-    return f"{_markdown(heads, rows)}\n\n{_authors()}{own}"
+    return f"{markdown(heads, rows)}\n\n{_authors()}{own}"
 
 
 def cells() -> str:
@@ -363,8 +363,3 @@ def _origin(runs: Runs, names: Iterable[str]) -> str:
 def _titled(markdown: str) -> str:
     title, _, rest = markdown.partition("\n")
     return f"### {title}\n{rest}"
-
-
-def _markdown(heads: list[str], rows: list[list[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -178,10 +178,14 @@ def graph() -> str:
 VERSIONS = ("fp32", "tf32", "bf16", "fast")
 
 
+def step_rows() -> dict[tuple[str, str, str], Any]:
+    """What benchmarks/step.py measured, by network, algorithm and version."""
+    return {(row["network"], row["algorithm"], row["version"]): row for row in read("h200/step")["rows"]}
+
+
 def ladder() -> str:
     """Milliseconds an update by network and method, and what a method costs beside supervised training."""
-    result = read("h200/step")
-    rows = {(row["network"], row["algorithm"], row["version"]): row for row in result["rows"]}
+    result, rows = read("h200/step"), step_rows()
     lines = []
     for network in dict.fromkeys(row["network"] for row in result["rows"]):
         lines += [
@@ -212,7 +216,7 @@ def ladder() -> str:
 def gpu() -> str:
     """The numbers of fast mode in words."""
     step, reference, startup = (read(f"h200/{name}") for name in ("step", "reference", "startup"))
-    rows = {(row["network"], row["algorithm"], row["version"]): row for row in step["rows"]}
+    rows = step_rows()
     ict, wide, plain = rows["cnn13", "ict", "fast"], rows["wrn-28-2", "ict", "fast"], rows["cnn13", "ict", "fp32"]
     seconds, memory = startup["seconds_to_first_update"], max(row.get("memory_gb", 0) for row in step["rows"])
     return (
@@ -233,8 +237,7 @@ RULE = 1.15  # an update may take this much longer than ICT's, measured by its a
 
 def rule() -> str:
     """Which methods take more time than their arithmetic explains, and what streaming costs."""
-    step = read("h200/step")
-    rows = {(row["network"], row["algorithm"], row["version"]): row for row in step["rows"] if "ms" in row}
+    rows = {key: row for key, row in step_rows().items() if "ms" in row}
     above, n = [], 0
     for (network, algorithm, version), row in rows.items():
         if version != "fast" or algorithm == "ict":
@@ -313,8 +316,7 @@ SHARD = 65_536  # images
 
 def plan() -> str:
     """Computed, not measured: what sizes that nobody here has run would take."""
-    rows = {(r["network"], r["algorithm"], r["version"]): r for r in read("h200/step")["rows"]}
-    ms, gradient = rows["cnn13", "ict", "fast"]["ms"], 1e6 * read("ranks")["message_megabytes"]
+    ms, gradient = step_rows()["cnn13", "ict", "fast"]["ms"], 1e6 * read("ranks")["message_megabytes"]
     lines: dict[str, list[str]] = {name: [] for name in _PLAN}
     for n, gpus in zip(SIZES, GPUS, strict=True):
         bandwidth = BETWEEN_MACHINES if gpus > 8 else BETWEEN_GPUS

@@ -151,8 +151,13 @@ def _text(printed: Table, rows: Rows) -> str:
 
 def _markdown(printed: Table, rows: Rows) -> str:
     heads = ["method", *(f"{column}: {what}" for column in printed.columns for what in _HEADS)]
-    lines = [heads, ["---"] * len(heads), *_lines(rows)]
-    return "\n".join([printed.title, "", *(f"| {' | '.join(line)} |" for line in lines)])
+    return f"{printed.title}\n\n{markdown(heads, _lines(rows))}"
+
+
+def markdown(heads: list[str], rows: list[list[str]]) -> str:
+    """A table of texts."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _csv(printed: Table, rows: Rows) -> str:
