@@ -360,6 +360,6 @@ def _origin(runs: Runs, names: Iterable[str]) -> str:
     return f"{machines}, {days[0]}" + (f" to {days[-1]}" if len(days) > 1 else "")
 
 
-def _titled(markdown: str) -> str:
-    title, _, rest = markdown.partition("\n")
+def _titled(text: str) -> str:
+    title, _, rest = text.partition("\n")
     return f"### {title}\n{rest}"

@@ -16,9 +16,10 @@ from ict.recipes.fast import fast_recipes
 from ict.recipes.moons import moons_recipes
 from ict.recipes.paper import paper_recipes
 
+_PAPER = dict(paper_recipes())
 RECIPES: dict[str, Recipe] = {
     name: replace(recipe, name=name)
-    for group in (moons_recipes(), digits_recipes(), paper_recipes(), fast_recipes())
+    for group in (moons_recipes(), digits_recipes(), _PAPER.items(), fast_recipes(_PAPER))
     for name, recipe in group
 }
 

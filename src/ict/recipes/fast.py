@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from ict.recipe import Part, Recipe
-from ict.recipes.paper import paper_recipes
 
 Changes = Mapping[str, Any]
 
@@ -64,9 +63,8 @@ _NOTES = {
 }
 
 
-def fast_recipes() -> Iterator[tuple[str, Recipe]]:
-    """<cell>/ict-fast and its relatives, and <cell>-fair/<method>."""
-    paper = dict(paper_recipes())
+def fast_recipes(paper: Mapping[str, Recipe]) -> Iterator[tuple[str, Recipe]]:
+    """<cell>/ict-fast and its relatives, and <cell>-fair/<method>, from the paper's recipes by name."""
     for cell, own in _CELLS.items():
         recipe = _changed(_based(paper[f"{cell}/ict"]), own)
         yield f"{cell}/ict-fast", replace(recipe, note=_NOTES["ict"])
