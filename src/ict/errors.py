@@ -1,5 +1,6 @@
 """What can go wrong: the caller can mend a `UserError`, a `Diverged` run needs other settings, `RankLost` a restart."""
 
+import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -22,3 +23,8 @@ def unknown(kind: str, value: str, choices: Iterable[str]) -> UserError:
     near = get_close_matches(value, names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"choose from {', '.join(names)}."
     return UserError(f"unknown {kind} '{value}': {hint}")
+
+
+def show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """A warning as one line on stderr, in place of `warnings.showwarning`."""
+    sys.stderr.write(f"warning: {message}\n")

@@ -7,7 +7,6 @@ ends and so does the worker.
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 import traceback
 import warnings
@@ -24,7 +23,7 @@ from typing import Any
 import torch
 
 from ict.device import Device
-from ict.errors import Diverged, UserError
+from ict.errors import Diverged, UserError, show_warning
 from ict.folder import Folder
 from ict.recipe import Recipe
 from ict.run import Mode, train
@@ -198,7 +197,7 @@ def sigterm_interrupts() -> Iterator[None]:
 def _work(pipe: Pipe, run: Callable[[Pipe, Any], tuple[str, Any]]) -> None:
     """Run what comes in until nothing more can come."""
     torch.set_num_threads(THREADS)
-    warnings.showwarning = _warn
+    warnings.showwarning = show_warning
     for number in _STOP:
         signal.signal(number, signal.default_int_handler)
     try:
@@ -207,11 +206,6 @@ def _work(pipe: Pipe, run: Callable[[Pipe, Any], tuple[str, Any]]) -> None:
             pipe.send(run(pipe, pipe.recv()))
     except (KeyboardInterrupt, EOFError, BrokenPipeError):
         os._exit(0)  # told to stop, or nothing left to do; an orderly end would take torch seconds and save nothing
-
-
-def _warn(message: Warning | str, *_: object, **__: object) -> None:
-    """As the command itself does."""
-    sys.stderr.write(f"warning: {message}\n")
 
 
 def _run(pipe: Pipe, task: Task) -> tuple[str, Any]:

@@ -9,6 +9,8 @@ from typing import NoReturn
 
 import typer
 
+from ict.errors import show_warning
+
 
 def speaks() -> bool:
     """Whether this process is the only one of its run, or the first."""
@@ -16,9 +18,9 @@ def speaks() -> bool:
 
 
 def warn(message: Warning | str, *_: object, **__: object) -> None:
-    """A warning as one line, in place of `warnings.showwarning`."""
+    """In place of `warnings.showwarning`."""
     if speaks():
-        typer.echo(f"warning: {message}", err=True)
+        show_warning(message)
 
 
 def fail(message: str, code: int) -> NoReturn:
