@@ -52,10 +52,6 @@ class SearchPlan(Plan):
         return _description(self.recipe, self.space, self.sampler_name, self.seed, self.prune, self.place.mode)
 
     @property
-    def recipes(self) -> list[Recipe]:
-        return [self.recipe]
-
-    @property
     def slots(self) -> list[Slot]:
         if self.sampler_name == "grid":
             return [Slot(cell) for cell in self.space.cells()]

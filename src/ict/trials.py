@@ -14,9 +14,9 @@ from ict.files import read_json, write_json
 from ict.live_table import watch_study
 from ict.parallel import Result
 from ict.ranking import percent
-from ict.recipe import Recipe, change
+from ict.recipe import Part, change
 from ict.recipes import find
-from ict.run import default_folder
+from ict.run import default_folder, load_data
 from ict.seen import Seen
 from ict.study import Slot
 from ict.workers import Cell, Place, Plan, run_plan
@@ -32,10 +32,6 @@ class TrialsPlan(Plan):
     @property
     def description(self) -> dict[str, Any]:
         return _description(self.cells, self.place.mode)
-
-    @property
-    def recipes(self) -> list[Recipe]:
-        return [cell.recipe for cell in self.cells]
 
     @property
     def slots(self) -> list[Slot]:
@@ -90,6 +86,8 @@ def run_trials(plan: TrialsPlan) -> list[Seen]:
     """Run what is not complete, also what failed before; the last trial of each cell. Writes every cell's result."""
     with plan.study() as study:
         study.add_missing(plan.slots)
+        if not all(trial.finished for trial in study.look()):
+            _check_data(plan)
         with watch_study(study.look, title):
             run_plan(plan)
         trials = study.look()
@@ -99,6 +97,15 @@ def run_trials(plan: TrialsPlan) -> list[Seen]:
         if trial.outcome == "complete" and not (path.exists() and read_json(path) == trial.notes["result"]):
             plan.finished(cell, trial.notes["result"])  # it ran on another machine
     return ended
+
+
+def _check_data(plan: TrialsPlan) -> None:
+    """A machine without the data would fail one trial after the other."""
+    checked: list[Part] = []
+    for cell in plan.cells:
+        if cell.recipe.dataset not in checked:
+            load_data(cell.recipe, cell.seed, plan.place.data_dir)
+            checked.append(cell.recipe.dataset)
 
 
 def text(plan: TrialsPlan, ended: Sequence[Seen]) -> str:

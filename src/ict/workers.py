@@ -22,8 +22,8 @@ from ict.device import Device, pick_device
 from ict.engine.loop import Record
 from ict.errors import Diverged, UserError
 from ict.parallel import Pipe, Result, crew, sigterm_interrupts
-from ict.recipe import Part, Recipe
-from ict.run import Mode, load_data, train
+from ict.recipe import Recipe
+from ict.run import Mode, train
 from ict.seen import Seen
 from ict.storage import Storage, StorageError
 from ict.study import Claim, Lost, Pulse, Slot, Study
@@ -73,11 +73,6 @@ class Plan(ABC):
 
     @property
     @abstractmethod
-    def recipes(self) -> Sequence[Recipe]:
-        """Those whose data this machine must have."""
-
-    @property
-    @abstractmethod
     def slots(self) -> list[Slot]: ...
 
     @abstractmethod
@@ -122,7 +117,6 @@ def run_plan(plan: Plan) -> None:
         workers = min(workers, sum(not trial.finished for trial in study.look()))
     if workers == 0:
         return
-    _check_data(plan)
     if workers == 1:
         with sigterm_interrupts():
             work(plan, gpus[0] if gpus else None)
@@ -145,15 +139,6 @@ def run_plan(plan: Plan) -> None:
                     raise problem
     if died == workers:
         raise UserError("every worker was ended from outside, perhaps for want of memory: try fewer --workers.")
-
-
-def _check_data(plan: Plan) -> None:
-    """A machine without the data would fail one trial after the other."""
-    checked: list[Part] = []
-    for recipe in plan.recipes:
-        if recipe.dataset not in checked:
-            load_data(recipe, 0, plan.place.data_dir)
-            checked.append(recipe.dataset)
 
 
 def serve(pipe: Pipe, order: tuple[Plan, str | None]) -> tuple[str, Any]:
