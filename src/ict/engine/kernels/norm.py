@@ -144,11 +144,8 @@ def _four(x, corner, channels, width, mask):
 
 
 @triton.jit
-def _normalise(
-    x, out, starts, moments, weight, bias, channels, slope, width,
-    POOL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-):  # fmt: skip
-    """Where it pools, a row here is a pixel of the pooled image."""
+def _tile(starts, channels, POOL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """A program's part, and its rows and columns there. Where it pools, a row is a pixel of the pooled image."""
     c = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     part = tl.program_id(2)
     start, end = tl.load(starts + part), tl.load(starts + part + 1)
@@ -156,7 +153,16 @@ def _normalise(
         start, end = start // 4, end // 4
     inside = c < channels
     r = start + tl.program_id(1) * ROWS + tl.arange(0, ROWS)
-    mask = (r < end)[:, None] & inside[None, :]
+    return part, r, c, inside, (r < end)[:, None] & inside[None, :]
+
+
+@triton.jit
+def _normalise(
+    x, out, starts, moments, weight, bias, channels, slope, width,
+    POOL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """What comes out of the norm, the activation and the pooling."""
+    part, r, c, inside, mask = _tile(starts, channels, POOL, ROWS, COLUMNS)
     _, _, gain, offset = _affine(moments, weight, bias, part, c, channels, inside)
     if POOL:
         xa, xb, xd, xe = _four(x, _corner(r, c, channels, width), channels, width, mask)
@@ -256,14 +262,7 @@ def _denormalise(
     POOL: tl.constexpr, PLUS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """The gradient of what came in; `plus` is one that reached it by another way."""
-    c = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
-    part = tl.program_id(2)
-    start, end = tl.load(starts + part), tl.load(starts + part + 1)
-    if POOL:
-        start, end = start // 4, end // 4
-    inside = c < channels
-    r = start + tl.program_id(1) * ROWS + tl.arange(0, ROWS)
-    mask = (r < end)[:, None] & inside[None, :]
+    part, r, c, inside, mask = _tile(starts, channels, POOL, ROWS, COLUMNS)
     mean, scale, gain, offset = _affine(moments, weight, bias, part, c, channels, inside)
     total = tl.load(means + part * 2 * channels + c, mask=inside, other=0.0)[None, :]
     product = tl.load(means + (part * 2 + 1) * channels + c, mask=inside, other=0.0)[None, :]
