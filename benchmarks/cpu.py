@@ -17,9 +17,9 @@ import torch
 
 from ict.device import untouched_globals
 from ict.engine.step import update
+from ict.job import load_data, prepare
 from ict.provenance import provenance
 from ict.recipes import RECIPES
-from ict.run import load_data, prepare
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 import ict_from_scratch as scratch

@@ -23,11 +23,11 @@ from ict.device import untouched_globals
 from ict.engine import dist
 from ict.engine.shared_norm import shared_norms
 from ict.engine.step import update
+from ict.job import load_data, prepare
 from ict.networks import NETWORKS
 from ict.provenance import provenance
 from ict.recipe import OWN, Part, Recipe
 from ict.recipes import RECIPES
-from ict.run import load_data, prepare
 from ict.settings import Inputs, Train
 
 CPU = torch.device("cpu")

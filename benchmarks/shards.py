@@ -24,9 +24,9 @@ from ict.data.shards import Shards, shards
 from ict.data.write_shards import Block, write_shards
 from ict.device import untouched_globals
 from ict.engine.step import update
+from ict.job import prepare
 from ict.provenance import provenance
 from ict.recipe import Part, Recipe
-from ict.run import prepare
 from ict.settings import Inputs, Split, Train
 
 SHAPE, CLASSES, SIZE = (3, 32, 32), 10, 65_536

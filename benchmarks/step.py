@@ -32,10 +32,10 @@ from ict.engine.fast import Captured, evaluator
 from ict.engine.forward import Forward
 from ict.engine.step import apply, begin, differentiate, update
 from ict.folder import Folder
+from ict.job import Job, prepare
 from ict.provenance import provenance
 from ict.recipe import Part, Recipe, change
 from ict.recipes import RECIPES
-from ict.run import Job, prepare
 
 BLOCKS = 5
 EAGER = ("fp32", "tf32", "bf16")

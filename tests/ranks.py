@@ -17,6 +17,7 @@ from typing import Any
 import sklearn.datasets  # noqa: F401
 import torch
 import torch._dynamo
+from pytest import MonkeyPatch
 from torch import Tensor, nn
 
 from ict import cli, device, run
@@ -29,6 +30,7 @@ from ict.engine.shared_norm import shared_norms
 from ict.engine.state import State
 from ict.engine.step import Program, update
 from ict.errors import RankLost
+from ict.job import load_data, prepare
 from ict.networks.mean_only import MeanOnlyBatchNorm
 from ict.networks.staged import Staged
 from ict.recipe import Recipe, change
@@ -64,7 +66,7 @@ def cases() -> dict[str, Recipe]:
 
 def few() -> Dataset:
     """So few examples that a rank soon meets those that another one has seen, with labels for some."""
-    data = run.load_data(tiny().resolved(), 0)
+    data = load_data(tiny().resolved(), 0)
     rows = torch.arange(24)
     return Dataset(Examples(data.train.x[:24], data.train.y[:24]), data.test, data.classes, rows[:16])
 
@@ -85,7 +87,7 @@ def trained(name: str, ranks: Ranks) -> dict[str, Tensor]:
     recipe, data = cases()[name], few()
     with device.untouched_globals(CPU):
         network = own_network() if name == "own network" else None
-        job = run.prepare(recipe, 3, data, network, CPU, ranks=ranks)
+        job = prepare(recipe, 3, data, network, CPU, ranks=ranks)
         state = job.state
         with shared_norms(ranks, state.networks if ranks.size > 1 else ()):
             for _ in range(N_UPDATES):
@@ -108,13 +110,12 @@ def stopped(folder: Path) -> None:
         if state.step == STOPPED_AT and program.ranks.rank == program.ranks.size - 1:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    updater, run.updater = run.updater, lambda *_: update_and_stop
-    try:
-        run.train(out=folder, **CUT)
-    except KeyboardInterrupt:
-        return
-    finally:
-        run.updater = updater
+    with MonkeyPatch.context() as patch:
+        patch.setattr(run, "updater", lambda *_: update_and_stop)
+        try:
+            run.train(out=folder, **CUT)
+        except KeyboardInterrupt:
+            return
     raise AssertionError("nobody stopped")
 
 
@@ -126,7 +127,7 @@ def killed(folder: Path) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         update(program, state)
 
-    run.updater = lambda *_: update_and_die
+    MonkeyPatch().setattr(run, "updater", lambda *_: update_and_die)  # for good: the process ends here
     try:
         run.train(out=folder / "killed", **CUT)
     except RankLost:

@@ -18,8 +18,8 @@ from ict.data.dataset import Examples
 from ict.engine.forward import Forward
 from ict.engine.step import update
 from ict.errors import UserError
+from ict.job import load_data, prepare
 from ict.recipe import change
-from ict.run import load_data, prepare
 from tests import naive
 from tests.naive import N_CLASSES, NO_LABELS, U_Y, Labels, U, V, W, X, Y, batch_of, within
 from tests.scripted import Array, ScriptedDraws, softmax, tanh_features, tanh_logits, tanh_network, weights

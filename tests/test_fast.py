@@ -13,8 +13,8 @@ import torch
 from ict.algorithms import ALGORITHMS
 from ict.engine.fast import Captured
 from ict.engine.step import update
+from ict.job import Job, load_data, prepare
 from ict.recipe import Recipe, change
-from ict.run import Job, load_data, prepare
 from tests.tiny import tiny
 
 CPU = torch.device("cpu")

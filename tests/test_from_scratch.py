@@ -8,8 +8,8 @@ import torch
 
 from ict.device import untouched_globals
 from ict.engine.step import update
+from ict.job import load_data, prepare
 from ict.recipes import RECIPES
-from ict.run import load_data, prepare
 
 EXAMPLE = Path(scratch.__file__)
 CPU = torch.device("cpu")

@@ -12,9 +12,10 @@ import torch
 
 from ict.device import untouched_globals
 from ict.engine.step import update
+from ict.job import load_data, prepare
 from ict.recipe import change
 from ict.recipes import RECIPES
-from ict.run import load_data, prepare, train
+from ict.run import train
 from tests.tiny import tiny
 
 STORED = Path(__file__).with_name("golden.json")

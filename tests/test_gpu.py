@@ -25,11 +25,12 @@ from ict.engine.quick import QuickBatch
 from ict.engine.step import update
 from ict.errors import UserError
 from ict.folder import Folder
+from ict.job import Job, load_data, prepare
 from ict.networks import NETWORKS
 from ict.networks.parts import joined
 from ict.recipe import Recipe, change
 from ict.rng import Rng, Use, fold
-from ict.run import Job, load_data, prepare, train
+from ict.run import train
 from tests.tiny import crash_at, same_bits, tiny
 
 pytestmark = [

@@ -11,7 +11,7 @@ LAYERS = [
     {"networks", "algorithms", "averages", "data", "graph", "folds", "inputs", "verdict"}
     | {"calibration", "held_out", "suggest"},
     {"engine"},
-    {"recipe", "recipes", "folder", "provenance", "device", "run", "defaults"},
+    {"recipe", "recipes", "folder", "provenance", "device", "job", "run", "defaults"},
     {"console", "parallel", "demo", "figure", "table", "compare", "live_table", "ranking"}
     | {"search", "search_report", "search_space", "seen", "storage", "study", "tensorboard", "trials", "workers"}
     | {"estimator", "auto", "fitted", "own_fit", "model_folder", "predictions", "export"}

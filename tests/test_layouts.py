@@ -11,9 +11,10 @@ from ict.data.whiten import fit
 from ict.engine.batches import Batches
 from ict.engine.view import View
 from ict.errors import UserError
+from ict.job import load_data, prepare
 from ict.recipe import change
 from ict.rng import Rng
-from ict.run import load_data, prepare, train
+from ict.run import train
 from ict.settings import Inputs, Train
 from tests.tiny import tiny
 

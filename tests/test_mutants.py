@@ -123,7 +123,7 @@ MUTANTS = {
         "tests/test_resume.py::test_resume_is_bitwise_for_every_algorithm",
     ),
     "hidden labels reach training": Mutant(
-        "run.py",
+        "job.py",
         "    known[labeled] = data.train.y[labeled]",
         "    known = data.train.y\n    labeled = unlabeled",
         RUN + "labels_outside_the_labeled_rows_cannot_reach_training",

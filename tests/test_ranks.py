@@ -17,6 +17,7 @@ from ict.engine.dist import Ranks
 from ict.engine.step import begin
 from ict.errors import RankLost, UserError
 from ict.folder import Folder
+from ict.job import load_data, prepare
 from ict.recipe import change
 from ict.run import train
 from tests.ranks import CUT, FOR_FOUR, LOST, STOPPED_AT, cases, trained
@@ -149,7 +150,7 @@ def test_dropout_differs_by_rank_and_the_first_is_as_if_alone() -> None:
     drawn = []
     with device.untouched_globals(torch.device("cpu")):
         for ranks in (Ranks(), Ranks(0, 2), Ranks(1, 2)):
-            job = run.prepare(recipe, 3, run.load_data(recipe, 3), None, torch.device("cpu"), ranks=ranks)
+            job = prepare(recipe, 3, load_data(recipe, 3), None, torch.device("cpu"), ranks=ranks)
             begin(job.program, 5)
             drawn.append((torch.rand(4).tolist(), job.program.rng.beta(1.0).item()))
     (alone, lam), (first, lam_0), (second, lam_1) = drawn

@@ -11,10 +11,11 @@ import torch
 from ict.data.dataset import Dataset, Examples
 from ict.engine.step import update
 from ict.errors import UserError
+from ict.job import prepare
 from ict.recipe import Part, Recipe, change, from_dict
 from ict.recipes import RECIPES, find
 from ict.recipes.reported import TABLES
-from ict.run import default_folder, prepare
+from ict.run import default_folder
 from ict.settings import Train
 
 CPU = torch.device("cpu")

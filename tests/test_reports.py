@@ -15,8 +15,8 @@ from ict.data.split import Indices
 from ict.demo import demo, table
 from ict.errors import UserError
 from ict.figure import SNAPSHOTS, moons, snapshots
+from ict.job import load_data
 from ict.recipes import RECIPES
-from ict.run import load_data
 
 pytestmark = pytest.mark.xdist_group("reports")  # they share one demo
 QUICK = ["train.steps=24", "network.width=4", "eval.every=6"]

@@ -13,7 +13,8 @@ from ict.algorithms import ALGORITHMS
 from ict.data.dataset import Examples
 from ict.errors import UserError
 from ict.folder import Folder
-from ict.run import load_data, train
+from ict.job import load_data
+from ict.run import train
 from tests.tiny import KILLED, N_STEPS, crash_at, outcome, same_bits, tiny
 
 

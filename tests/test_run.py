@@ -23,8 +23,9 @@ from ict.engine import loop
 from ict.engine.step import update
 from ict.errors import Diverged, UserError
 from ict.folder import Folder
+from ict.job import load_data, prepare
 from ict.recipe import change
-from ict.run import evaluate, load_data, prepare, train
+from ict.run import evaluate, train
 from tests.tiny import N_STEPS, crash_at, same_bits, tiny
 
 CPU = torch.device("cpu")
@@ -123,6 +124,7 @@ def test_the_test_set_is_read_only_after_the_last_update(monkeypatch: pytest.Mon
         return real(network, examples, *rest)
 
     monkeypatch.setattr("ict.engine.loop.error", watched)
+    monkeypatch.setattr("ict.job.error", watched)
     monkeypatch.setattr("ict.run.error", watched)
     train(tiny(), log=lambda record: events.append(f"step {record['step']}"))
     end = events.index(f"step {N_STEPS}")

@@ -55,6 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, recipe_file: Path) -> Itera
         return error(network, examples, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ict.job.error", spied)
         patch.setattr("ict.run.error", spied)
         patch.setattr("ict.engine.loop.error", spied)
         words: list[str | Path] = [

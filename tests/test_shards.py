@@ -16,8 +16,9 @@ from ict.data.own import read_own
 from ict.data.shards import INDEX, WindowOrder, shards
 from ict.data.write_shards import Block, shard_dataset, shard_own, write_shards
 from ict.errors import UserError
+from ict.job import load_data, prepare
 from ict.recipe import change
-from ict.run import load_data, prepare, train
+from ict.run import train
 from tests.test_cli import SHORT, ict
 from tests.tiny import crash_at, outcome, same_bits, tiny
 

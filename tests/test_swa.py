@@ -9,8 +9,9 @@ from torch import nn
 from ict.algorithms import ALGORITHMS
 from ict.engine.finish import final_network
 from ict.engine.step import update
+from ict.job import load_data, prepare
 from ict.recipe import change
-from ict.run import load_data, prepare, train
+from ict.run import train
 from tests.tiny import N_STEPS, tiny
 
 SWA = ["swa.start=0.5", "swa.every=0.125", "swa.batches=7"]

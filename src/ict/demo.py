@@ -17,11 +17,12 @@ from ict.data.split import Indices
 from ict.errors import UserError
 from ict.files import write_json
 from ict.folder import Folder
+from ict.job import load_data
 from ict.parallel import Task, run_all
 from ict.provenance import provenance
 from ict.recipe import Recipe, change
 from ict.recipes import RECIPES
-from ict.run import default_folder, load_data
+from ict.run import default_folder
 
 SUPERVISED, ICT = "digits-100/supervised", "digits-100/ict"
 SPREADING = "LabelSpreading"

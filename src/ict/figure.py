@@ -13,10 +13,10 @@ from torch import nn
 from ict.device import untouched_globals
 from ict.engine.step import update
 from ict.files import write_json
+from ict.job import Job, load_data, prepare
 from ict.provenance import provenance
 from ict.recipe import Recipe
 from ict.recipes import find
-from ict.run import Job, load_data, prepare
 
 SNAPSHOTS = (100, 500, 1000)
 SUPERVISED = "moons/supervised"

@@ -20,9 +20,9 @@ from ict.engine import loop
 from ict.engine.finish import final_network
 from ict.folds import LabeledKFold
 from ict.graph import GraphPropagation
+from ict.job import prepare, updater
 from ict.labels import UNLABELED
 from ict.recipe import OWN, Part, Recipe, change
-from ict.run import prepare, updater
 from ict.settings import Optimizer
 
 Array = NDArray[Any]

@@ -17,11 +17,11 @@ from ict.console import percent
 from ict.device import pick_device
 from ict.errors import UserError
 from ict.files import write_atomic, write_json
+from ict.job import load_data
 from ict.live_table import watch_study
 from ict.parallel import Result
 from ict.provenance import provenance
 from ict.recipe import Recipe
-from ict.run import load_data
 from ict.search_report import page, short
 from ict.search_space import Choices, Range, Space, apply, read_space
 from ict.seen import Seen

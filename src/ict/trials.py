@@ -11,12 +11,13 @@ from typing import Any
 from ict.device import pick_device
 from ict.errors import UserError
 from ict.files import read_json, write_json
+from ict.job import load_data
 from ict.live_table import watch_study
 from ict.parallel import Result
 from ict.ranking import percent
 from ict.recipe import Part, change
 from ict.recipes import find
-from ict.run import default_folder, load_data
+from ict.run import default_folder
 from ict.seen import Seen
 from ict.study import Slot
 from ict.workers import Cell, Place, Plan, run_plan
