@@ -23,7 +23,7 @@ _COMMON: Changes = {
 }
 _BASES: dict[str, Changes] = {
     "cifar10": {**_COMMON, "inputs.zca": "none", "inputs.pad": 4},
-    "svhn": {**_COMMON, "inputs.pad": 2},
+    "svhn": {**_COMMON, "inputs.pad": 2, "train.steps": 84_000, "train.labeled_batch": 50},
 }
 _CNN13: Changes = {"network.weight_norm": False}
 
