@@ -32,8 +32,6 @@ def test_the_rule_measures_time_by_arithmetic_and_by_icts(tmp_path: Path, monkey
 
 
 def test_variants_are_sorted_by_their_validation_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "results/h200/tuning"
-    folder.mkdir(parents=True)
     made = [
         {"id": name, "steps": 1200, "seconds": 3.6, "valid_error": error, "set": ["train.steps=1200", "train.weight=3"]}
         | {"curve": [{"valid_error_student": 0.9, "valid_error_teacher": 0.9}, last]}
@@ -42,8 +40,9 @@ def test_variants_are_sorted_by_their_validation_error(tmp_path: Path, monkeypat
             ("better", 0.1, {"valid_error_student": 0.25, "valid_error_teacher": 0.1}),
         )
     ]
-    (folder / "task.jsonl").write_text("\n".join(map(json.dumps, made)))
+    file = tmp_path / "task.jsonl"
+    file.write_text("\n".join(map(json.dumps, made)))
     monkeypatch.setattr(render, "ROOT", tmp_path)
-    *_, better, worse = render.tuning().splitlines()
+    *_, better, worse = render.tuning(file).splitlines()
     assert better == "| better | 1,200 | 4 | 10.00 | 25.00 | `train.weight=3` |"
     assert worse == "| worse | 1,200 | 4 | 20.00 | 30.00 | `train.weight=3` |"

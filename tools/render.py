@@ -10,6 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from math import log10
 from pathlib import Path
 from statistics import fmean, stdev
@@ -255,24 +256,21 @@ def rule() -> str:
     )
 
 
-def tuning() -> str:
+def tuning(path: Path) -> str:
     """Every variant that was tried, by its validation error."""
-    lines = []
-    for path in sorted((ROOT / "results/h200/tuning").glob("*.jsonl")):
-        runs = [json.loads(line) for line in path.read_text().splitlines()]
-        lines += [
-            f"`{path.relative_to(ROOT)}`",
-            "",
-            "| id | updates | seconds | validation error (%) of the teacher, last | of the student | settings |",
-            "|---|---|---|---|---|---|",
-        ]
-        for run in sorted(runs, key=lambda run: float(run["valid_error"])):
-            teacher, student = (100 * run["curve"][-1][f"valid_error_{who}"] for who in ("teacher", "student"))
-            settings = " ".join(setting for setting in run["set"] if not setting.startswith(("train.steps", "eval.")))
-            cells = (run["id"], f"{run['steps']:,}", f"{run['seconds']:.0f}", f"{teacher:.2f}", f"{student:.2f}")
-            lines.append("| " + " | ".join((*cells, f"`{settings}`")) + " |")
-        lines.append("")
-    return "\n".join(lines).rstrip()
+    lines = [
+        f"`{path.relative_to(ROOT)}`",
+        "",
+        "| id | updates | seconds | validation error (%) of the teacher, last | of the student | settings |",
+        "|---|---|---|---|---|---|",
+    ]
+    runs = [json.loads(line) for line in path.read_text().splitlines()]
+    for run in sorted(runs, key=lambda run: float(run["valid_error"])):
+        teacher, student = (100 * run["curve"][-1][f"valid_error_{who}"] for who in ("teacher", "student"))
+        settings = " ".join(setting for setting in run["set"] if not setting.startswith(("train.steps", "eval.")))
+        cells = (run["id"], f"{run['steps']:,}", f"{run['seconds']:.0f}", f"{teacher:.2f}", f"{student:.2f}")
+        lines.append("| " + " | ".join((*cells, f"`{settings}`")) + " |")
+    return "\n".join(lines)
 
 
 def ranks() -> str:
@@ -384,7 +382,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "ladder": ladder,
     "gpu": gpu,
     "rule": rule,
-    "tuning": tuning,
+    **{f"tuning-{path.stem}": partial(tuning, path) for path in sorted((ROOT / "results/h200/tuning").glob("*.jsonl"))},
     "estimator": estimator,
     "example": example,
     **measured.BLOCKS,
