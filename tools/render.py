@@ -256,6 +256,26 @@ def rule() -> str:
     )
 
 
+FLOAT32 = 67e12  # operations a second, by NVIDIA's datasheet of the H200
+
+
+def limits() -> str:
+    """Why some methods cannot keep that rule."""
+    waves, rows = read("waves"), step_rows()
+    some, more = (waves["share"]["cnn13"][n] for n in ("100", "200"))
+    ict, vat, inner = (rows["cnn13", name, "fast"] for name in ("ict", "vat", "supervised"))
+    allowed = RULE * ict["ms"] * vat["gflop"] / ict["gflop"]
+    return (
+        f"What stands in the way can be counted. In tiles of {waves['tile']} by {waves['tile']} numbers on "
+        f"{waves['processors']} processors the convolutions of CNN-13 fill {some:.0%} of the GPU at 100 images and "
+        f"{more:.0%} at 200, since the last tiles leave most processors idle ([waves.json](../results/waves.json), "
+        "`benchmarks/waves.py`): supervised training and both mixups run at 100, ICT's student at 200. VAT's inner "
+        f"pass (two forwards and a gradient of 100 images) is {inner['gflop']:.0f} GFLOP in float32, "
+        f"{1000 * inner['gflop'] * 1e9 / FLOAT32:.1f} ms at the rate of the card's datasheet; the rule would leave "
+        f"VAT {allowed:.1f} ms in all."
+    )
+
+
 def tuning(path: Path) -> str:
     """Every variant that was tried, by its validation error."""
     lines = [
@@ -382,6 +402,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "ladder": ladder,
     "gpu": gpu,
     "rule": rule,
+    "limits": limits,
     **{f"tuning-{path.stem}": partial(tuning, path) for path in sorted((ROOT / "results/h200/tuning").glob("*.jsonl"))},
     "estimator": estimator,
     "example": example,
