@@ -16,18 +16,20 @@ from torch import nn
 
 from ict.algorithms import ALGORITHMS
 from ict.contract import Batch, Tap
-from ict.data.dataset import Examples
+from ict.data.dataset import Dataset, Examples
 from ict.device import untouched_globals
 from ict.engine import fused
 from ict.engine.evaluate import error
 from ict.engine.fast import Captured, FastForward, evaluator
+from ict.engine.forward import Forward
 from ict.engine.quick import QuickBatch
 from ict.engine.step import update
 from ict.errors import UserError
 from ict.folder import Folder
 from ict.job import Job, load_data, prepare
 from ict.networks import NETWORKS
-from ict.networks.parts import joined
+from ict.networks.parts import BatchNorm1d, joined
+from ict.networks.staged import Staged
 from ict.recipe import Recipe, change
 from ict.rng import Rng, Use, fold
 from ict.run import train
@@ -301,3 +303,37 @@ from ict.run import train
 from tests.tiny import tiny
 train(tiny(), settings=["train.steps=3000"], out=sys.argv[1], device="cuda", checkpoint_seconds=0.2)
 """
+
+
+def test_a_lambda_for_each_example_mixes_each_by_its_own() -> None:
+    draws = torch.Generator("cuda").manual_seed(0)
+    x, lam = torch.randn(6, 3, 4, 4, device=CUDA, generator=draws), torch.rand(6, device=CUDA, generator=draws)
+    for share in (lam[:, None, None, None], lam[0]):
+        quick, plain = (kind(x, x).mixed(share, x) for kind in (QuickBatch, Batch))
+        torch.testing.assert_close(quick, plain)
+
+
+def test_a_norm_of_sequences_is_torchs() -> None:
+    network = Staged(BatchNorm1d(4), nn.Sequential(nn.Flatten(), nn.Linear(36, 3))).to(CUDA)
+    x = torch.randn(6, 4, 9, device=CUDA, generator=torch.Generator("cuda").manual_seed(0))
+    expected = Forward(deepcopy(network))(x)
+    torch.testing.assert_close(FastForward(network)(x), expected, rtol=0.02, atol=0.02)
+
+
+def test_biases_that_a_norm_takes_away_do_not_run_away_where_the_host_applies_the_step() -> None:
+    """Torch's Nesterov adds the momentum to the gradient in place, where there is no weight decay."""
+    draws = torch.Generator().manual_seed(0)
+    x = torch.randint(0, 256, (200, 3, 12, 12), dtype=torch.uint8, generator=draws)
+    examples = Examples(x, torch.arange(200) % 10)
+    data = Dataset(examples, examples, tuple(map(str, range(10))))
+    settings = ["network=cnn13", "optimizer.final_momentum=0.5", "optimizer.weight_decay=0", "train.steps=40"]
+    with untouched_globals(CUDA, exact=False):
+        run = prepare(change(tiny("supervised"), settings), 3, data, None, CUDA)
+        biases = [m.bias for m in run.state.student.modules() if isinstance(m, nn.Conv2d) and m.bias is not None]
+        for bias in biases:
+            run.state.optimizer.state[bias]["momentum_buffer"] = torch.full_like(bias, 1e-3)
+        before = [bias.detach().clone() for bias in biases]
+        step = Captured(run.program, run.state, fast=True)
+        for _ in range(40):
+            step(run.program, run.state)
+    assert biases and all(float((b - a).abs().max()) < 0.01 for a, b in zip(before, biases, strict=True))

@@ -16,7 +16,7 @@ if not torch.cuda.is_available() and os.environ.get("TRITON_INTERPRET") != "1":
 
 from ict.engine.kernels.mixed import mixed
 from ict.engine.kernels.narrow import convolve, weight_gradient
-from ict.engine.kernels.norm import How, Running, act_pool, counters, norm_act
+from ict.engine.kernels.norm import How, Layout, Running, act_pool, counters, norm_act
 from ict.engine.kernels.weight_norm import unit_rows, unit_rows_gradient
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -169,3 +169,9 @@ def test_weight_norm_is_torchs(shape: tuple[int, ...]) -> None:
     for_g, for_v = unit_rows_gradient(g, v, lengths, gradient)
     for a, b in ((got, expected), (for_g, expected_g.grad), (for_v, expected_v.grad)):
         assert distance(a, b) < 1e-6
+
+
+def test_a_batch_of_many_pixels_is_cut_into_as_many_tiles_as_a_grid_may_have() -> None:
+    for rows in (1000, 5_000_000, 20_000_000):
+        (_, n, _), tile = Layout((rows,), 64, 1, False).tiles()
+        assert n <= 65_535 and (n - 1) * tile["ROWS"] < rows <= n * tile["ROWS"]

@@ -1,17 +1,22 @@
 """What the fast step does to networks, checked on the CPU: parts joined, layers fused, layouts changed."""
 
+from collections.abc import Callable
 from copy import deepcopy
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from ict.averages import WeightAverage
+from ict.contract import Tap
+from ict.engine import fused
 from ict.engine.fast import FastForward
 from ict.engine.forward import Forward
 from ict.engine.quick import QuickAverage
 from ict.networks import NETWORKS
-from ict.networks.parts import can_join, joined
+from ict.networks.parts import BatchNorm2d, can_join, joined
+from ict.networks.staged import GlobalMean, Staged
 
 IMAGES = {"convnet": (1, 8, 8), "cnn13": (3, 12, 12), "wrn-28-2": (3, 8, 8), "mlp-wide": (5,)}
 every_network = pytest.mark.parametrize("name", list(IMAGES))
@@ -101,6 +106,78 @@ def test_precise_forwards_run_contiguous_weights_and_their_gradients_reach_the_p
     torch.testing.assert_close(found, gradients(exact.module), rtol=1e-4, atol=1e-5)
     assert len(found) == len(list(fast.module.parameters())) and all(seen)
     assert all(p.is_contiguous(memory_format=torch.channels_last) for p in fast.module.parameters() if p.dim() == 4)
+
+
+class Skip(nn.Sequential):
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = super().forward(x)  # type: ignore[no-untyped-call]
+        return x + out
+
+
+class Bent(nn.Conv2d):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x).tanh()
+
+
+class Squared(Staged):
+    def forward(self, x: Tensor, tap: Tap | None = None) -> Tensor:
+        return super().forward(x, tap).square()
+
+
+def conv(**options: Any) -> nn.Conv2d:
+    return nn.Conv2d(4, 4, 3, **{"padding": 1, **options})
+
+
+def hooked(module: nn.Module) -> nn.Module:
+    module.register_forward_hook(lambda _, __, out: out.tanh())
+    return module
+
+
+FOREIGN: dict[str, Callable[[], nn.Module]] = {
+    "a sequence with a forward of its own": lambda: Skip(conv(), nn.ReLU()),
+    "a convolution with a forward of its own": lambda: Bent(4, 4, 3),
+    "a hook": lambda: hooked(conv()),
+    "a hook of a norm": lambda: hooked(BatchNorm2d(4)),
+    "reflection": lambda: conv(padding_mode="reflect"),
+    "padding by name": lambda: conv(padding="same"),
+    "1 x 1 with a border, behind a bias": lambda: nn.Sequential(conv(), nn.Conv2d(4, 4, 1, padding=1)),
+    "a pooling with gaps": lambda: nn.Sequential(BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2, dilation=2)),
+    "a pooling that rounds up": lambda: nn.Sequential(BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2, ceil_mode=True)),
+    "one layer twice": lambda: nn.Sequential(*[conv()] * 2),
+    "spectral norm": lambda: nn.utils.parametrizations.spectral_norm(conv()),
+    "orthogonal weights": lambda: nn.utils.parametrizations.orthogonal(conv()),
+}
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("kind", [*FOREIGN, "a network with a forward of its own"])
+def test_layers_of_ones_own_do_what_they_do(kind: str, device: str) -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        first = conv()
+        middle = FOREIGN.get(kind, nn.Identity)()
+        stages = (first, middle, nn.Sequential(BatchNorm2d(4), nn.ReLU(), GlobalMean(), nn.Linear(4, 3)))
+        network = (Staged if kind in FOREIGN else Squared)(*stages).to(device)
+        x = torch.randn(40, 4, 7, 7).to(device)
+    exact, fast = Forward(deepcopy(network)), FastForward(network)
+    z, expected = fast(x), exact(x)
+    for each in (z, expected):
+        each.square().mean().backward()
+    rounding = 1e-4 if device == "cpu" else 0.05
+    assert (z - expected).norm() < rounding * expected.norm()
+    for p, q in zip(network.parameters(), exact.module.parameters(), strict=True):
+        assert q.grad is not None  # of a bias in front of a norm it is rounding
+        assert (q.grad - (0 if p.grad is None else p.grad)).norm() < 3 * rounding * (q.grad.norm() + 0.1)
+
+
+@pytest.mark.parametrize("channels", [4, 8])
+def test_inputs_of_convolutions_are_dense(channels: int) -> None:
+    """A slice has the strides of channels last and gaps between them, which kernels do not expect."""
+    wide = torch.randn(3, 2 * channels, 5, 5).to(fused.HALF).contiguous(memory_format=torch.channels_last)
+    half, _ = wide.chunk(2, 1)
+    found = fused._widened(half)
+    assert found.is_contiguous(memory_format=torch.channels_last)
+    assert torch.equal(found[:, :channels], half) and not found[:, channels:].any()
 
 
 def test_a_network_with_foreign_norms_is_run_part_by_part() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -26,6 +27,11 @@ class Ahead:
     @property
     def tensors(self) -> list[Tensor]:
         return _parts(self.batch)
+
+    @property
+    def current(self) -> Batch:
+        """The batch for a loss, which may ask for gradients of what it is given."""
+        return replace(self.batch, x=self.batch.x.detach(), u=tuple(u.detach() for u in self.batch.u))
 
     def begin(self, step: int) -> None:
         """The host's part: `step.begin`, but of the next step where batch and draws are concerned."""
@@ -95,7 +101,7 @@ class DrawnAhead:
             self.calls.append(call)
             self.values.append(call().clone())
         self.n_given += 1
-        return self.values[self.n_given - 1]
+        return self.values[self.n_given - 1].detach()  # of which a loss may ask for a gradient
 
 
 def copy(targets: Iterable[Tensor], sources: Iterable[Tensor]) -> None:

@@ -1,6 +1,6 @@
 """The step on a GPU: captured once as a graph and replayed, and in fast mode also fused and in half precision.
 
-The only file that knows of graphs, compilation and autocast. What is captured is `step.differentiate` itself, so in
+The only file that knows of graphs and compilation. What is captured is `step.differentiate` itself, so in
 exact mode a replay gives the bits of the eager step; in fast mode it is handed other networks, and the graph holds the
 optimizer and the averages too.
 """
@@ -17,7 +17,7 @@ from torch.func import functional_call
 from ict.contract import Batch, Loss
 from ict.engine.ahead import Ahead, copy
 from ict.engine.forward import Forward
-from ict.engine.fused import Fused
+from ict.engine.fused import Fused, does_as
 from ict.engine.plan import Plan
 from ict.engine.quick import QuickAverage, QuickOptimizer
 from ict.engine.state import State
@@ -38,7 +38,7 @@ class FastForward(Forward):
     def __init__(
         self, module: nn.Module, gradient: bool = True, *, compile: bool = False, beside: bool = False
     ) -> None:
-        """`beside`: forwards of what a batch brought may run beside what was queued since."""
+        """`beside`: the first forward of what a batch brought may run beside what was queued since."""
         super().__init__(module, gradient)
         self.stream = torch.cuda.Stream() if beside else None
         self.received_at = torch.cuda.Event() if beside else None
@@ -46,7 +46,7 @@ class FastForward(Forward):
         for parameter in module.parameters():
             if parameter.dim() == 4:
                 parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
-        self.fused = Fused(module) if isinstance(module, Staged) else None
+        self.fused = Fused(module) if isinstance(module, Staged) and _is_a_chain(module) else None
         self.compile, self.can_join = compile, can_join(module)
         self.precise_weights: dict[str, Tensor] | None = None  # while forwards are in float32
         self._compiled: dict[str, Any] = {}
@@ -107,7 +107,8 @@ class FastForward(Forward):
     def _run(self, function: Callable[..., Tensor], x: Tensor, **options: Any) -> Tensor:
         if self.precise_weights is not None:
             return super()._run(self._contiguous if function is self.module else function, x, **options)
-        if self.stream is None or self.received_at is None or x.untyped_storage().data_ptr() not in self.given:
+        given, self.given = self.given, frozenset()  # a second forward would share memory and statistics with the first
+        if self.stream is None or self.received_at is None or x.untyped_storage().data_ptr() not in given:
             return self._run_half(function, x, **options)
         self.stream.wait_event(self.received_at)
         with torch.cuda.stream(self.stream):
@@ -135,6 +136,13 @@ class FastForward(Forward):
                 self._compiled[name] = torch.compile(function, dynamic=False)
             quick = self._compiled[name]
         return quick
+
+
+def _is_a_chain(network: Staged) -> bool:
+    """Whether it does nothing but run its stages."""
+    return does_as(network, Staged) and all(
+        getattr(type(network), name) is getattr(Staged, name) for name in ("features", "head")
+    )
 
 
 @contextmanager
@@ -226,7 +234,7 @@ class Captured:
         if ahead is None:
             batch = program.batches.make(self.picked, program.rng, state.memory)
         else:
-            batch = ahead.batch
+            batch = ahead.current
             ahead.start()
             if state.memory is not None:
                 batch = replace(batch, memory=state.memory[self.picked.unlabeled])
@@ -235,8 +243,8 @@ class Captured:
         draws = program.rng if ahead is None else ahead.draws
         loss = differentiate(program, state, batch, w, self.student, self.teacher, draws)
         for bias, zeros in self.silent.items():
-            if bias.grad is None:
-                bias.grad = zeros  # the batch norm behind it takes away whatever it does
+            if bias.grad is None:  # the batch norm behind it takes away whatever it does; torch may write to gradients
+                bias.grad = zeros if self.optimizer else torch.zeros_like(bias)
         if self.optimizer is not None:
             self._apply(loss, lr, share)
         elif ahead is not None:

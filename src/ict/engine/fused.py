@@ -23,6 +23,7 @@ from ict.networks.wrn import Block
 
 Size = tuple[int, int]
 HALF = torch.bfloat16
+_COUNTABLE = 2**31  # numbers, by the kernels' integers
 _CHANNELS = 8  # of an image: matrix units take as many at once, and with 3 the first layer is as slow as a wide one
 
 
@@ -120,7 +121,7 @@ class Convolution(Link):
 
     def __call__(self, carried: Carried) -> Carried:
         conv, shift = self.conv, self.conv.bias
-        if carried.shift is not None and conv.kernel_size == (1, 1):
+        if carried.shift is not None and conv.kernel_size == (1, 1) and conv.padding == (0, 0):
             weight = conv.weight.flatten(1)  # a constant stays one
             with torch.autocast(carried.x.device.type, enabled=False):  # which would convert each of them first
                 shift = weight @ carried.shift if shift is None else torch.addmv(shift, weight, carried.shift)
@@ -147,7 +148,8 @@ class Norm(Link):
         """What comes out, and what went in with all of it added up."""
         x, norm = carried.x, self.norm
         gradient = torch.is_grad_enabled()
-        if not x.is_cuda or norm.momentum is None or not norm.affine or (gradient and not norm.training):
+        fits = x.is_cuda and x.dim() in (2, 4) and x.numel() < _COUNTABLE
+        if not fits or norm.momentum is None or not norm.affine or (gradient and not norm.training):
             carried = carried.summed
             return Carried(_one_by_one(carried.whole, norm, self.activation, self.pool)), carried
         from ict.engine.kernels import norm as kernels
@@ -212,25 +214,31 @@ class Residual(Link):
 def _flat(modules: Iterable[nn.Module]) -> Iterator[nn.Module]:
     """Layers in the order in which they run, without those that do nothing."""
     for module in modules:
-        if isinstance(module, nn.Sequential):
+        if isinstance(module, nn.Sequential) and does_as(module, nn.Sequential):
             yield from _flat(module)
-        elif not isinstance(module, nn.Identity) and not (isinstance(module, nn.Dropout) and module.p == 0):
+        elif not does_as(module, nn.Identity) and not (does_as(module, nn.Dropout) and getattr(module, "p", None) == 0):
             yield module
+
+
+def does_as(module: nn.Module, *kinds: type[nn.Module]) -> bool:
+    """Whether it is of one of these kinds and does as they do: no forward of its own, nothing hooked to it."""
+    hooked = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+    return not hooked and any(isinstance(module, kind) and type(module).forward is kind.forward for kind in kinds)
 
 
 def _linked(modules: list[nn.Module]) -> list[Link]:
     links: list[Link] = []
     while modules:
         module = modules.pop(0)
-        if isinstance(module, BatchNorm1d | BatchNorm2d):
-            activation = modules.pop(0) if modules and isinstance(modules[0], nn.LeakyReLU | nn.ReLU) else None
+        if isinstance(module, BatchNorm1d | BatchNorm2d) and does_as(module, BatchNorm1d, BatchNorm2d):
+            activation = modules.pop(0) if modules and does_as(modules[0], nn.LeakyReLU, nn.ReLU) else None
             pool = modules.pop(0) if modules and _halves_the_size(modules[0]) else None
             links.append(Norm(module, activation, pool))
-        elif isinstance(module, nn.Conv2d) and module.groups == 1 and module.dilation == (1, 1):
+        elif isinstance(module, nn.Conv2d) and does_as(module, nn.Conv2d) and _is_usual(module):
             links.append(Convolution(module))
-        elif isinstance(module, nn.LeakyReLU | nn.ReLU) and modules and _halves_the_size(modules[0]):
+        elif does_as(module, nn.LeakyReLU, nn.ReLU) and modules and _halves_the_size(modules[0]):
             links.append(Activation(module, modules.pop(0)))
-        elif isinstance(module, Block):
+        elif isinstance(module, Block) and does_as(module, Block):
             links.append(Residual(module))
         else:
             links.append(Plain(module))
@@ -241,8 +249,17 @@ def _slope(activation: nn.Module) -> float:
     return float(getattr(activation, "negative_slope", 0.0))
 
 
+def _is_usual(conv: nn.Conv2d) -> bool:
+    """Without groups or gaps, and zeros, if anything, around the image."""
+    zeros = conv.padding_mode == "zeros" and not isinstance(conv.padding, str)
+    return zeros and (conv.groups, conv.dilation) == (1, (1, 1))
+
+
 def _halves_the_size(module: nn.Module) -> bool:
-    return isinstance(module, nn.MaxPool2d) and (module.kernel_size, module.stride, module.padding) == (2, 2, 0)
+    if not isinstance(module, nn.MaxPool2d) or not does_as(module, nn.MaxPool2d):
+        return False
+    plain = not module.ceil_mode and not module.return_indices
+    return plain and (module.kernel_size, module.stride, module.padding, module.dilation) == (2, 2, 0, 1)
 
 
 def _one_by_one(x: Tensor, *modules: nn.Module | None) -> Tensor:
@@ -254,8 +271,8 @@ def _one_by_one(x: Tensor, *modules: nn.Module | None) -> Tensor:
 def _widened(x: Tensor) -> Tensor:
     """Half precision, channels last, with channels of zeros up to a number that a GPU likes."""
     n, c, height, width = x.shape
-    if c % _CHANNELS == 0:
-        return x.to(HALF, memory_format=torch.channels_last)
+    if c % _CHANNELS == 0:  # of a slice the first keeps the gaps, the second leaves the order of a dense one alone
+        return x.to(HALF, memory_format=torch.channels_last).contiguous(memory_format=torch.channels_last)
     shape = (n, c + -c % _CHANNELS, height, width)
     out = torch.empty(shape, dtype=HALF, device=x.device, memory_format=torch.channels_last).zero_()
     out[:, :c] = x
@@ -358,7 +375,7 @@ def _sources(conv: nn.Conv2d) -> tuple[Tensor, ...]:
         made_by = parametrizations.weight
         if len(made_by) == 1 and type(made_by[0]).__name__ == "_WeightNorm" and made_by[0].dim == 0:
             return made_by.original0, made_by.original1
-    return (conv.weight,)
+    return (conv.weight.contiguous(memory_format=torch.channels_last),)  # a parametrization may make it otherwise
 
 
 class _Halves(torch.autograd.Function):

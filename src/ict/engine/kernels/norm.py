@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from ict.engine.kernels.norm_programs import denormalise, measure, measure_gradients, normalise
 
 _TILE = 4096  # numbers in a tile
+_MOST = 65_535  # programs along the second axis of a grid
 _PROGRAMS = 1024  # that share a reduction: enough to hide the latency of memory, few enough to add up what they found
 
 
@@ -56,6 +57,8 @@ class Layout:
         """A program for each tile of what comes out."""
         columns = min(64, triton.next_power_of_2(self.channels))
         rows = _TILE // columns
+        while triton.cdiv(self.longest, rows) > _MOST:
+            rows *= 2
         grid = triton.cdiv(self.channels, columns), triton.cdiv(self.longest, rows), len(self.sizes)
         return grid, {"ROWS": rows, "COLUMNS": columns}
 
