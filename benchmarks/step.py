@@ -9,6 +9,7 @@ is counted by torch on the eager step: convolutions and matrix products, forward
 """
 
 import argparse
+import gc
 import json
 import statistics
 import tempfile
@@ -93,8 +94,6 @@ class Bench:
         self.folder = Folder(Path(tempfile.mkdtemp()))  # holds the fitted ZCA, which is the same for all
 
     def measure(self, recipe: Recipe, version: str) -> dict[str, Any]:
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
         updates = max(self.updates // 8, 1) if version in EAGER else self.updates
         with (
             untouched_globals(self.device, exact=False),
@@ -105,6 +104,9 @@ class Bench:
             if not self.folder.inputs.exists():
                 self.folder.save_tensors(self.folder.inputs, job.view.whiten.state_dict())
             gflop = counted(job)
+            gc.collect()
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
             began = time.monotonic()
             step = stepper(job, version)
             for _ in range(5):
