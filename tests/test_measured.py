@@ -53,7 +53,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Stands in for results/h200, with nothing in it but what is known of the authors' program."""
     made = tmp_path / "results/h200"
     made.mkdir(parents=True)
-    (made / "authors.json").write_text(json.dumps({"ms": 50, "updates": 144_000}))
+    (made / "authors.json").write_text(json.dumps({"ms": 50, "ms_least": 45, "ms_most": 60, "updates": 144_000}))
     monkeypatch.setattr(measured, "ROOT", tmp_path)
     monkeypatch.setattr(measured, "FOLDER", made)
     monkeypatch.setattr(measured, "EVALUATED", tmp_path / "results/evaluated")
@@ -114,7 +114,7 @@ def test_the_headline_has_mean_deviation_time_and_the_papers_number(folder: Path
     assert row(text, FAST) == [f"`{FAST}`", "7.29 ± 0.02", "9.00 ± 2.65 (0, 1, 2)", "220"]
     assert row(text, HEADLINE_60) == [f"`{HEADLINE_60}`", "7.29 ± 0.02", "10.00 (0)", "55"]
     assert "Abacus 9, 2030-01-01 to 2030-01-03" in text
-    assert "2.0 hours" in text and "50 ms" in text and "144,000 updates" in text
+    assert "2.0 hours" in text and "50 ms an update (45 to 60)" in text and "144,000 updates" in text
     assert "svhn-1000" not in text, "what was not run is left out of the README"
 
 
@@ -151,25 +151,28 @@ def test_saved_models_are_compared_with_their_runs(folder: Path) -> None:
     measured.EVALUATED.mkdir()
     # of a seed that was not run nothing can be said
     for seed, error in ((0, 0.0703), (1, 0.0799), (5, 0.5)):
-        found = {"recipe": FAST, "seed": seed, "test_error": error, "device": "cpu"}
+        recipe = {"recipe": FAST, "recipe_id": RECIPES[FAST].resolved().hash}
+        found = recipe | {"seed": seed, "test_error": error, "device": "cpu"}
         (measured.EVALUATED / f"{seed}.json").write_text(json.dumps(found))
-    text = block("evaluated")
-    assert "differ by at most 0.03 points" in text and "seed 5" not in text
-    assert f"`{FAST}` seed 0 7.03 % on cpu, 7.00 % on cuda" in text
-    assert f"`{FAST}` seed 1 7.99 % on cpu, 8.00 % on cuda" in text
+    older = {"recipe": FAST, "recipe_id": "123456", "seed": 2, "test_error": 0.5, "device": "cpu"}
+    (measured.EVALUATED / "older.json").write_text(json.dumps(older))
+    told, _, *_, first, second = block("evaluated").splitlines()
+    assert "the largest difference is 0.03 points" in told
+    assert first == f"| `{FAST}` | 0 | 7.00 (cuda) | 7.03 (cpu) | [file](../results/evaluated/0.json) |"
+    assert second == f"| `{FAST}` | 1 | 8.00 (cuda) | 7.99 (cpu) | [file](../results/evaluated/1.json) |"
 
 
 def test_time_to_accuracy_is_read_off_the_curves(folder: Path) -> None:
     three_seeds(folder)
     write(folder, "svhn-1000/ict-fast", 0, 0.03, 100)
     found = row(block("time-to-accuracy"), FAST)
-    assert found[0] == "240" and found[3:] == ["220", "9.00 ± 2.65 (0, 1, 2)", "-1.71 points", "88"]  # .4 of 220
-    assert row(block("time-to-accuracy"), "svhn-1000/ict-fast")[5:] == ["+0.89 points", "80"]  # .29 / 8 is .036
+    assert found[0] == "240" and found[3:] == ["220", "9.00 ± 2.65 (0, 1, 2)", "+1.71 points", "88"]  # .4 of 220
+    assert row(block("time-to-accuracy"), "svhn-1000/ict-fast")[5:] == ["-0.89 points", "80"]  # .29 / 8 is .036
     never = [{"step": 1, "seconds": 1.0, "valid_error_student": 0.9}]
     write(folder, FAST, 1, 0.08, 220, curve=never)
-    assert row(block("time-to-accuracy"), FAST)[-1] == "88 (2 of 3 runs)"  # of 80 and 96
+    assert row(block("time-to-accuracy"), FAST)[-1] == "reached by 2 of 3"
     write(folder, HEADLINE_60, 1, 0.08, 220, curve=never)
-    assert row(block("time-to-accuracy"), HEADLINE_60)[-1] == "never"
+    assert row(block("time-to-accuracy"), HEADLINE_60)[-1] == "reached by 0 of 1"
 
 
 def test_the_comparison_ranks_what_was_run_beside_what_was_reported(folder: Path) -> None:
@@ -208,7 +211,8 @@ def test_the_cost_of_running_all_of_it_again_is_counted(folder: Path) -> None:
     write(folder, HEADLINE_60, 0, 0.07, 900)
     text = block("rerun")
     # three seeds of 1500 s and of 900 s; 3900 s were spent
-    assert "2.0 GPU hours" in text and f"2 of {len(measured.PUBLISHED)} recipes" in text and text.endswith("took 1.1.")
+    assert f"The 2 of these {len(measured.PUBLISHED)} recipes that have been run take 2.0 GPU hours" in text
+    assert text.endswith("took 1.1. What the others take is not measured yet.")
     words = text.split("```")[1].removeprefix("sh").replace("\\\n", " ").split()
     assert words[:2] == ["ict", "trials"] and set(measured.PUBLISHED) < set(words)
 
@@ -218,13 +222,18 @@ def test_what_is_missing_is_named(folder: Path) -> None:
     for recipe in measured.PUBLISHED:
         if recipe not in (FAST, "svhn-250/ict-fast"):
             write(folder, recipe, 0, 0.07, 100)
-            if recipe in measured.BUDGETS:
+            if recipe != measured.AUTHORS:
                 write(folder, recipe, 1, 0.07, 100)
                 write(folder, recipe, 2, 0.07, 100)
     assert block("missing") == f"`svhn-250/ict-fast`, `{FAST}` with seed 0, 2."
     write(folder, "svhn-250/ict-fast", 0, 0.07, 100)
     three_seeds(folder)
+    assert block("missing") == "`svhn-250/ict-fast` with seed 1, 2."
+    for seed in (1, 2):
+        write(folder, "svhn-250/ict-fast", seed, 0.07, 100)
     assert block("missing") == "Nothing."
+    assert block("rerun").endswith("."), "of what was all run nothing is said to be unknown"
+    assert "not measured" not in block("rerun")
 
 
 def test_the_picture_of_the_curves_has_a_color_for_each_recipe(folder: Path, tmp_path: Path) -> None:

@@ -1,11 +1,17 @@
 """tools/render.py: numbers in the docs that are computed and not only copied, from made-up files counted by hand."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import measured
+import numpy as np
 import pytest
 import render
+from PIL import Image
+
+ROOT = render.ROOT
 
 
 def step_row(network: str, algorithm: str, version: str, ms: float, gflop: float) -> dict[str, Any]:
@@ -31,18 +37,53 @@ def test_the_rule_measures_time_by_arithmetic_and_by_icts(tmp_path: Path, monkey
     assert "takes 2.20 ms, 10% more" in text
 
 
+def test_vat_cannot_keep_the_rule_in_float32(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arithmetic = {"ict": (2.0, 100), "vat": (9.0, 150), "supervised": (1.0, 670)}  # 670 GFLOP at 67 TFLOP a second
+    rows = [step_row("cnn13", name, "fast", ms, gflop) for name, (ms, gflop) in arithmetic.items()]
+    (tmp_path / "results/h200").mkdir(parents=True)
+    (tmp_path / "results/h200/step.json").write_text(json.dumps({"rows": rows}))
+    waves = {"tile": 64, "processors": 100, "share": {"cnn13": {"100": 0.5, "200": 0.75}}}
+    (tmp_path / "results/waves.json").write_text(json.dumps(waves))
+    monkeypatch.setattr(render, "ROOT", tmp_path)
+    text = render.limits()
+    assert (
+        "tiles of 64 by 64 numbers on 100 processors" in text and "50% of the GPU at 100 images and 75% at 200" in text
+    )
+    assert "is 670 GFLOP in float32, 10.0 ms" in text and "leave VAT 3.5 ms" in text  # 1.15 x 2 x 1.5 = 3.45
+
+
 def test_variants_are_sorted_by_their_validation_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = [
-        {"id": name, "steps": 1200, "seconds": 3.6, "valid_error": error, "set": ["train.steps=1200", "train.weight=3"]}
+        {"id": name, "steps": 1200, "seconds": 3.6, "valid_error": error, "recipe": "a/b"}
+        | {"set": ["train.steps=1200", "train.weight=9", "train.weight=3"]}
         | {"curve": [{"valid_error_student": 0.9, "valid_error_teacher": 0.9}, last]}
         for name, error, last in (
-            ("worse", 0.2, {"valid_error_student": 0.3, "valid_error_teacher": 0.2}),
-            ("better", 0.1, {"valid_error_student": 0.25, "valid_error_teacher": 0.1}),
+            (
+                "worse",
+                0.2,
+                {"valid_error_student": 0.3, "valid_error_teacher": 0.05},
+            ),  # that look was in half precision
+            ("better", 0.1, {"valid_error_student": 0.25, "valid_error_teacher": 0.3}),
         )
     ]
     file = tmp_path / "task.jsonl"
     file.write_text("\n".join(map(json.dumps, made)))
     monkeypatch.setattr(render, "ROOT", tmp_path)
     *_, better, worse = render.tuning(file).splitlines()
-    assert better == "| better | 1,200 | 4 | 10.00 | 25.00 | `train.weight=3` |"
-    assert worse == "| worse | 1,200 | 4 | 20.00 | 30.00 | `train.weight=3` |"
+    assert better == "| better | 1,200 | 4 | 10.00 | 25.00 | `a/b` | `train.weight=3` |"
+    assert worse == "| worse | 1,200 | 4 | 20.00 | 30.00 | `a/b` | `train.weight=3` |"
+
+
+def test_every_text_has_its_place_in_a_document() -> None:
+    texts = [(ROOT / name).read_text() for name in render.DOCUMENTS]
+    places = [name for text in texts for name in re.findall(r"<!-- begin ([\w-]+) -->", text)]
+    assert set(places) == set(render.BLOCKS)
+
+
+def test_pictures_are_those_of_the_runs(tmp_path: Path) -> None:
+    measured.draw_pictures(measured.read_runs(), tmp_path)
+    drawn = sorted(tmp_path.glob("*.png"))
+    assert drawn
+    for path in drawn:
+        new, old = (np.asarray(Image.open(folder / path.name)) for folder in (tmp_path, measured.PICTURES))
+        assert np.array_equal(new, old)

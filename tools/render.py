@@ -3,7 +3,7 @@
     python tools/render.py [--check]
 
 No number there is typed by hand. Pictures of the runs in results/h200 are drawn too. With --check nothing is written
-and the exit code says whether all is current.
+and the exit code says whether the texts are current.
 """
 
 import json
@@ -281,15 +281,16 @@ def tuning(path: Path) -> str:
     lines = [
         f"`{path.relative_to(ROOT)}`",
         "",
-        "| id | updates | seconds | validation error (%) of the teacher, last | of the student | settings |",
-        "|---|---|---|---|---|---|",
+        "| id | updates | seconds | validation error (%) of the teacher, last | of the student | recipe | settings |",
+        "|---|---|---|---|---|---|---|",
     ]
     runs = [json.loads(line) for line in path.read_text().splitlines()]
     for run in sorted(runs, key=lambda run: float(run["valid_error"])):
-        teacher, student = (100 * run["curve"][-1][f"valid_error_{who}"] for who in ("teacher", "student"))
-        settings = " ".join(setting for setting in run["set"] if not setting.startswith(("train.steps", "eval.")))
+        teacher, student = 100 * run["valid_error"], 100 * run["curve"][-1]["valid_error_student"]
+        chosen = dict(setting.split("=", 1) for setting in run["set"])  # of two settings of one key the last one holds
+        settings = " ".join(f"{k}={v}" for k, v in chosen.items() if not k.startswith(("train.steps", "eval.")))
         cells = (run["id"], f"{run['steps']:,}", f"{run['seconds']:.0f}", f"{teacher:.2f}", f"{student:.2f}")
-        lines.append("| " + " | ".join((*cells, f"`{settings}`")) + " |")
+        lines.append("| " + " | ".join((*cells, f"`{run['recipe']}`", f"`{settings}`")) + " |")
     return "\n".join(lines)
 
 

@@ -189,8 +189,8 @@ def evaluate(folder: str | Path, *, device: Device = "auto", data_dir: str | Pat
         view = View(recipe.inputs, fitted_scale(recipe, data, home, target))
         test = limited(data.test, recipe.eval.test_limit)
         wrong = error(network.to(target), test, view, recipe.eval.batch)
-    found = {"run": str(folder), "recipe": recipe.name, "seed": seed, "test_error": wrong, "n_test": len(test)}
-    return found | provenance(target)
+    which = {"run": str(folder), "recipe": recipe.name, "recipe_id": recipe.hash, "seed": seed}
+    return which | {"test_error": wrong, "n_test": len(test)} | provenance(target)
 
 
 def default_folder(recipe: Recipe, seed: int, root: Path = Path("runs")) -> Path:
