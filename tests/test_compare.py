@@ -167,7 +167,7 @@ def interrupted(tmp_path: Path) -> Iterator[tuple[Path, str]]:
         while process.poll() is None and not (list(tmp_path.glob("*/*/seed*/result.json")) and half_done(tmp_path)):
             time.sleep(0.01)
         os.killpg(process.pid, signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=120)  # it saves first, on a machine that may be busy
         assert process.returncode == 130, said
         yield tmp_path, said
     finally:
