@@ -131,3 +131,16 @@ def test_saves_are_ten_seconds_apart_and_cost_at_most_two_percent(tmp_path: Path
     assert not saver.due()
     now[0] += 3.0
     assert saver.due()
+
+
+def test_a_link_stays_one_and_a_pipe_is_written_to(tmp_path: Path) -> None:
+    target, link, pipe = tmp_path / "target", tmp_path / "link", tmp_path / "pipe"
+    link.symlink_to(target)
+    for content in (b"first", b"second"):
+        write_atomic(link, content)
+        assert link.is_symlink() and target.read_bytes() == content
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_atomic(pipe, b"to the reader")
+    assert os.read(reader, 100) == b"to the reader" and pipe.is_fifo()
+    os.close(reader)

@@ -452,3 +452,12 @@ def test_svhn_damaged_file(svhn_folder: Path, content: bytes | None, found: str)
 def test_svhn_needs_a_folder() -> None:
     with pytest.raises(UserError, match=r"--data-dir .* ICT_DATA"):
         svhn(None, 0)
+
+
+def test_svhn_files_that_were_swapped(svhn_folder: Path) -> None:
+    train, test, other = (svhn_folder / f"{name}_32x32.mat" for name in ("train", "test", "other"))
+    train.rename(other), test.rename(train), other.rename(test)
+    with pytest.raises(
+        UserError, match=r"train_32x32\.mat: expected more images than in test_32x32\.mat \(3\), found 1"
+    ):
+        svhn(svhn_folder, 0)

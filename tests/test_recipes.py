@@ -11,7 +11,7 @@ import torch
 from ict.data.dataset import Dataset, Examples
 from ict.engine.step import update
 from ict.errors import UserError
-from ict.job import prepare
+from ict.job import load_data, prepare
 from ict.recipe import Part, Recipe, change, from_dict
 from ict.recipes import RECIPES, find
 from ict.recipes.reported import TABLES
@@ -351,3 +351,10 @@ def test_a_runs_recipe_file_can_be_trained_again(tmp_path: Path) -> None:
 def test_sections_check_their_types() -> None:
     with pytest.raises(UserError, match="steps"):
         Train(steps="5")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("setting", ["optimizer.lr=inf", "train.weight=inf", "inputs.noise=inf", "algorithm.alpha=inf"])
+def test_an_infinite_setting_is_refused(setting: str) -> None:
+    with pytest.raises(UserError, match=f"{setting.split('=')[0].split('.')[1]} is inf: .* and finite"):
+        changed = change(RECIPES["digits-100/ict"], [setting])
+        prepare(changed, 0, load_data(changed, 0), None, torch.device("cpu"))

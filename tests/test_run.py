@@ -193,6 +193,19 @@ def test_sigterm_saves_at_a_step_boundary_and_interrupts(tmp_path: Path) -> None
     assert same_bits(train(tiny()), train(tiny(), out=tmp_path, resume=True))
 
 
+def test_sigterm_in_the_last_update_interrupts_too(tmp_path: Path) -> None:
+    """The final evaluation can take minutes; what is left is to do it."""
+
+    def stop(record: loop.Record) -> None:
+        if record["step"] == N_STEPS:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(tiny(), out=tmp_path, log=stop)
+    assert not (tmp_path / "result.json").exists()
+    assert same_bits(train(tiny()), train(tiny(), out=tmp_path, resume=True))
+
+
 class OwnNetwork(nn.Module):
     def __init__(self, n_in: int, n_out: int) -> None:
         super().__init__()
@@ -264,6 +277,17 @@ def test_a_damaged_model_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"nonsense")
     with pytest.raises(UserError, match=r"model\.safetensors"):
         evaluate(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "inputs.safetensors"])
+def test_a_file_of_another_run_is_named(name: str, tmp_path: Path) -> None:
+    train(tiny(), out=tmp_path / "run")
+    other = [] if name.startswith("model") else ["inputs.zca=ridge", "inputs.zca_epsilon=0.1"]
+    train(tiny(), out=tmp_path / "other", settings=["network.width=7", *other])
+    (tmp_path / "run" / name).write_bytes((tmp_path / "other" / name).read_bytes())
+    with pytest.raises(UserError, match=rf"{name} does not fit recipe\.json") as refused:
+        evaluate(tmp_path / "run")
+    assert "\n" not in str(refused.value)
 
 
 def test_evaluate_before_the_end_says_what_is_missing(tmp_path: Path) -> None:

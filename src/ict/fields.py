@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
+from math import inf
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -95,17 +96,21 @@ def check_fields(instance: Any) -> None:
 
 
 def positive(**values: float) -> None:
-    """A UserError for the first value that is not above zero."""
+    """A UserError for the first value that is not above zero, or is infinite."""
     for name, value in values.items():
-        if not value > 0:
-            raise UserError(f"{name} is {value}: it must be above 0.")
+        if not 0 < value < inf:
+            raise UserError(f"{name} is {value}: it must be above 0{_and_finite(value)}.")
 
 
 def at_least_zero(**values: float) -> None:
-    """A UserError for the first value that is below zero."""
+    """A UserError for the first value that is below zero, or is infinite."""
     for name, value in values.items():
-        if not value >= 0:
-            raise UserError(f"{name} is {value}: it must be 0 or more.")
+        if not 0 <= value < inf:
+            raise UserError(f"{name} is {value}: it must be 0 or more{_and_finite(value)}.")
+
+
+def _and_finite(value: float) -> str:
+    return " and finite" if value == inf else ""
 
 
 def share(**values: float) -> None:

@@ -12,7 +12,15 @@ from ict.errors import UserError
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file beside `path`, forced to disk and renamed at the end; an error leaves `path` as it was and no litter."""
+    """A file beside `path`, forced to disk and renamed at the end; an error leaves `path` as it was and no litter.
+
+    A link stays one, to the new file. What is no file, such as a device or a pipe, is written to instead.
+    """
+    path = path.resolve()
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with path.open("wb") as file:
+            yield file
+        return
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:

@@ -117,7 +117,8 @@ class Fitter:
             if inputs.ndim == 2:
                 data = guessed  # without shifts consistency alone would forget them
             else:
-                seeded = self._train(seeding_recipe(recipe), guessed, network, seed)
+                same = [setting for setting in self.settings if setting.startswith(("network", "inputs."))]
+                seeded = self._train(seeding_recipe(change(recipe, same)), guessed, network, seed)
                 if seeded.interrupted:
                     return seeded
                 network, recipe, seeding = seeded.module, after_seeding(recipe), seeded.n_updates

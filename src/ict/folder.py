@@ -32,6 +32,8 @@ class Folder:
         if not resume:
             raise UserError(f"{self.path} already holds a run: pass --resume to continue it, or another --out.")
         changed = _differences(read_json(self.recipe), _description(recipe, seed))
+        if "seed" in changed:
+            raise UserError(f"{self.path} holds the run of another seed: pass another --out.")
         if changed and not force:
             raise UserError(
                 f"{self.path} holds another run ({', '.join(changed)} differ): "

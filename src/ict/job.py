@@ -187,8 +187,22 @@ def fitted_scale(recipe: Recipe, data: Dataset, folder: Folder | None, device: t
         how: dict[str, Any] = {"scale": inputs.scale, "zca": inputs.zca, "epsilon": inputs.zca_epsilon}
         return fit(data.train.x, device=device, **how).to(device)
     whiten = Whiten(data.shape, scale=inputs.scale, zca=inputs.zca != "none")
-    whiten.load_state_dict(folder.load_tensors(folder.inputs))
+    load_into(whiten, folder, folder.inputs)
     return whiten.to(device)
+
+
+def load_into(module: nn.Module, folder: Folder, path: Path) -> None:
+    """The tensors in a file of the run, if they are those of its recipe."""
+    try:
+        module.load_state_dict(folder.load_tensors(path))
+    except RuntimeError as problem:
+        raise UserError(f"{path} does not fit {folder.recipe.name} beside it ({reason(problem)}).") from None
+
+
+def reason(problem: Exception) -> str:
+    """Its first reason: torch names every tensor in a line of its own, below a heading."""
+    heading, *reasons = str(problem).splitlines() or [type(problem).__name__]
+    return (reasons or [heading])[0].strip().rstrip(".")
 
 
 def _try_forward(student: nn.Module, view: View, data: Dataset) -> None:

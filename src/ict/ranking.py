@@ -35,7 +35,7 @@ def table(summary: dict[str, Any], reported: Others = _NONE) -> str:
             # a mean over the seeds that survived is no fair rank
             "–" if row["diverged"] else str(rank),
             row["method"],
-            percent(row["test_error"]) if _known(row["test_error"]) else "diverged",
+            "diverged" if row["diverged"] and not _known(row["test_error"]) else percent(row["test_error"]),
             percent(row["valid_error"]),
             "–" if own is None else f"{own:.1f}",
             f"{own / base:.2f}" if own is not None and base else "–",

@@ -24,7 +24,7 @@ from ict.engine.view import View
 from ict.errors import UserError
 from ict.files import write_json
 from ict.folder import Folder
-from ict.job import Job, build_network, fitted_scale, limited, load_data, prepare, updater
+from ict.job import Job, build_network, fitted_scale, limited, load_data, load_into, prepare, reason, updater
 from ict.provenance import provenance
 from ict.recipe import OWN, Part, Recipe, change
 from ict.recipes import find
@@ -111,9 +111,9 @@ def train(
                 tensors = ranks.by_first(lambda: folder.load_tensors(folder.model))
                 state.evaluated.load_state_dict(tensors)
                 return Run(finished, state.evaluated, job.view, folder.path)
-            ranks.by_first(lambda: _start(folder, job))
             if resume:
-                _resume(folder, state, ranks)
+                _resume(folder, state, ranks)  # first, since it may refuse, and then nothing must have changed
+            ranks.by_first(lambda: _start(folder, job))
         curve = _looks(folder.read_metrics()) if folder and ranks.first else []
 
         def record(metrics: loop.Record) -> None:
@@ -183,9 +183,11 @@ def evaluate(folder: str | Path, *, device: Device = "auto", data_dir: str | Pat
         raise UserError(f"{folder} was trained on the caller's own data or network: evaluate it from Python.")
     data = load_data(recipe, seed, data_dir)
     target = pick_device(device)
+    if not len(data.test):
+        raise UserError(f"the data of {folder} have no test part, so there is nothing to evaluate on.")
     with untouched_globals(target, threads_for(data)):
         network = build_network(recipe, data, seed)
-        network.load_state_dict(home.load_tensors(home.model))
+        load_into(network, home, home.model)
         view = View(recipe.inputs, fitted_scale(recipe, data, home, target))
         test = limited(data.test, recipe.eval.test_limit)
         wrong = error(network.to(target), test, view, recipe.eval.batch)
@@ -233,7 +235,7 @@ def _resume(folder: Folder, state: State, ranks: Ranks) -> None:
         state.load(saved)
     except (KeyError, RuntimeError, ValueError) as problem:
         raise UserError(
-            f"the checkpoint in {folder.path} does not fit this recipe ({problem}): use another --out."
+            f"the checkpoint in {folder.path} does not fit this recipe ({reason(problem)}): use another --out."
         ) from None
     if ranks.first:
         folder.cut_metrics(state.step)

@@ -95,7 +95,7 @@ def fast_of(recipe: str) -> str | None:
 def counted(results: Iterable[Result], names: Iterable[str]) -> dict[str, list[Result]]:
     """Of each recipe's runs those that ran it to the end as it stands, the last one of a seed, by seed."""
     wanted = set(names)
-    complete = [r for r in results if r["recipe"] in wanted and not r["partial"]]
+    complete = [r for r in results if r["recipe"] in wanted and not r["partial"] and _is_whole(r)]
     # resolving a recipe needs torch, so only where there is a run to compare it with
     hashes = {name: RECIPES[name].resolved().hash for name in {r["recipe"] for r in complete}}
     runs: dict[str, dict[int, Result]] = {}
@@ -103,6 +103,12 @@ def counted(results: Iterable[Result], names: Iterable[str]) -> dict[str, list[R
         if result["recipe_id"] == hashes[result["recipe"]]:
             runs.setdefault(result["recipe"], {})[result["seed"]] = result
     return {recipe: [by_seed[seed] for seed in sorted(by_seed)] for recipe, by_seed in runs.items()}
+
+
+def _is_whole(result: Result) -> bool:
+    """Whether it says of all of its updates how they ended; a run that was continued by force may not."""
+    error = result["test_error"]
+    return result.get("steps") == RECIPES[result["recipe"]].train.steps and error is not None and 0 <= error <= 1
 
 
 def over_seeds(runs: list[Result]) -> Ours:

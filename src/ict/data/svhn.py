@@ -13,11 +13,10 @@ def svhn(folder: Path | None, seed: int) -> Dataset:  # noqa: ARG001
     """73,257 training and 26,032 test images of 32x32 pixels, cropped around one digit."""
     if folder is None:
         raise UserError("svhn needs a folder: pass --data-dir DIR or set ICT_DATA, filled by `ict data svhn DIR`.")
-    return Dataset(
-        train=_examples(folder / "train_32x32.mat"),
-        test=_examples(folder / "test_32x32.mat"),
-        classes=tuple("0123456789"),
-    )
+    train, test = (_examples(folder / f"{part}_32x32.mat") for part in ("train", "test"))
+    if len(train) < len(test):
+        raise _bad(folder / "train_32x32.mat", f"more images than in test_32x32.mat ({len(test)})", f"{len(train)}")
+    return Dataset(train, test, classes=tuple("0123456789"))
 
 
 def _examples(path: Path) -> Examples:

@@ -75,7 +75,7 @@ def train(
                 _check_finite(state, last_record)
                 state.seconds = time.monotonic() - began
                 saver.save(state.step, state.to_dict())
-            if stopping and not last:
+            if stopping:
                 with ranks.together():
                     pass  # a launcher ends all of them once one has ended, so nobody leaves before the save
                 raise KeyboardInterrupt
