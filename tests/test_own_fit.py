@@ -224,6 +224,9 @@ def test_a_second_fit_does_not_overwrite_the_first(
 ) -> None:
     assert ict(monkeypatch, "fit", "data.csv", "--out", "model", *SHORT) == 2
     assert "already holds a model" in capsys.readouterr().err
+    Path("taken").write_text("a file")
+    assert ict(monkeypatch, "fit", "data.csv", "--out", "taken", *SHORT) == 2
+    assert "taken is a file: name a folder" in capsys.readouterr().err and Path("taken").read_text() == "a file"
 
 
 def test_too_few_labels_to_hold_some_out_are_told(

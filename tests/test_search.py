@@ -467,3 +467,8 @@ def test_optuna_says_nothing_of_its_own(
     assert ict(monkeypatch, "search", recipe_file, *GRID, "--no-prune", "--device", "cpu", "--out", folder) == 0
     assert capsys.readouterr().err == ""
     assert "optuna" in sys.modules
+
+
+def test_a_trial_without_validation_examples_cannot_be_judged() -> None:
+    with pytest.raises(UserError, match="no validation examples"):
+        plan_search(tiny(), params=["optimizer.lr=0.1,0.2"]).value({"valid_error": None})

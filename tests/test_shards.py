@@ -218,3 +218,7 @@ def test_the_command_writes_shards_and_trains_on_them(
     assert error.startswith("error: ") and "train-00003-x.npy: expected a shard, found no file" in error
     assert ict(monkeypatch, "shard", tmp_path / "none", tmp_path / "other") == 2
     assert "does not exist" in capsys.readouterr().err and not (tmp_path / "other").exists()
+    images = tmp_path / "images"
+    images.mkdir()
+    assert ict(monkeypatch, "shard", images, images / "shards") == 2
+    assert "which is only read" in capsys.readouterr().err and not list(images.iterdir())

@@ -12,7 +12,8 @@ from torch import nn
 
 from ict.device import untouched_globals
 from ict.engine.step import update
-from ict.files import write_json
+from ict.errors import UserError
+from ict.files import check_place, write_json
 from ict.job import Job, load_data, prepare
 from ict.provenance import provenance
 from ict.recipe import Recipe
@@ -26,6 +27,13 @@ Snapshots = tuple[Job, list[nn.Module]]
 
 def moons(out: Path, recipe: str = "moons/ict-sharpened", seed: int = 4, n_seeds: int | None = None) -> str:
     """Draw the figure for `seed`, write the accuracies of it or of seeds 0 to n_seeds - 1 as JSON, return them."""
+    check_place(out)
+    kinds = Figure().canvas.get_supported_filetypes()
+    if out.suffix[1:].lower() not in kinds:
+        raise UserError(f"{out} is no picture by its name: end it in one of {', '.join(sorted(kinds))}.")
+    wanted = find(recipe)
+    if wanted.dataset.name != "moons":
+        raise UserError(f"recipe {recipe} is for {wanted.dataset.name}: the figure shows moons, so name one for those.")
     cpu = torch.device("cpu")
     with untouched_globals(cpu, threads=1):
         drawn = {name: snapshots(name, seed) for name in (SUPERVISED, recipe)}

@@ -21,6 +21,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         with path.open("wb") as file:
             yield file
         return
+    check_place(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
@@ -36,6 +37,14 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         os.fsync(folder)  # the rename itself must survive a power cut
     finally:
         os.close(folder)
+
+
+def check_place(path: Path) -> None:
+    """Refuse the name of a file in a folder that is not there, or that is a folder itself."""
+    if path.is_dir():
+        raise UserError(f"{path} is a folder: name a file.")
+    if not path.resolve().parent.is_dir():
+        raise UserError(f"{path.parent} is no folder: make it, or name another place than {path}.")
 
 
 def write_atomic(path: Path, content: bytes) -> None:

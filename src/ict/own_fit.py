@@ -21,6 +21,8 @@ def fit_files(given: GivenParts, out: Path, method: str, fitter: Fitter, seed: i
     """Train, measure on labeled examples that were held out, write the model and what it says; a summary in words."""
     for source in given.sources:
         only_read(source, out)
+    if out.exists() and not out.is_dir():
+        raise UserError(f"{out} is a file: name a folder with --out.")
     if (out / "config.json").exists():
         raise UserError(f"{out} already holds a model: name another folder with --out.")
     data = given.data

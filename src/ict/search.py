@@ -80,6 +80,8 @@ class SearchPlan(Plan):
         return optuna.pruners.MedianPruner(n_startup_trials=_UNJUDGED, n_warmup_steps=warmup)
 
     def value(self, result: Result) -> float:
+        if result["valid_error"] is None:
+            raise UserError("a trial has no validation examples to be judged by: leave out split.valid=0.")
         return float(result["valid_error"])
 
     def finished(self, cell: Cell, result: Result) -> None:

@@ -38,11 +38,13 @@ def shard(
     from ict.data import DATASETS
     from ict.data.own import read_own
     from ict.data.write_shards import shard_dataset, shard_own
+    from ict.predictions import only_read
 
     path = Path(source)
     if source in DATASETS and not path.exists():
         where = data_dir or os.environ.get("ICT_DATA")
         typer.echo(shard_dataset(DATASETS[source](Path(where) if where else None, 0), out, size))
         return
+    only_read(path, out)
     data = read_own(path, labels=labels, label_column=label_column, size=side, skip_bad=skip_bad)
     typer.echo("\n".join([*data.remarks, shard_own(data, out, size)]))
