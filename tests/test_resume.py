@@ -84,6 +84,15 @@ def test_a_finished_run_gives_its_result_without_training(tmp_path: Path) -> Non
     assert again.result == json.loads(json.dumps(first.result)) and not logged and same_bits(first, again)
 
 
+def test_a_model_that_was_lost_is_written_again_from_the_last_checkpoint(tmp_path: Path) -> None:
+    first = train(tiny(), out=tmp_path)
+    model = (tmp_path / "model.safetensors").read_bytes()
+    (tmp_path / "model.safetensors").unlink()
+    again = train(tiny(), out=tmp_path, resume=True)
+    assert (tmp_path / "model.safetensors").read_bytes() == model
+    assert outcome(again.result) == outcome(first.result) and again.result["resumed_from"] == [N_STEPS]
+
+
 def test_a_folder_with_a_run_is_not_overwritten(tmp_path: Path) -> None:
     crash_at(8, tmp_path, tiny())
     with pytest.raises(UserError, match="--resume"):

@@ -16,7 +16,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from ict.console import percent
 from ict.device import pick_device
 from ict.errors import UserError
-from ict.files import write_atomic, write_json
+from ict.files import read_json, write_atomic, write_json
 from ict.job import load_data
 from ict.live_table import watch_study
 from ict.parallel import Result
@@ -128,6 +128,9 @@ def plan_search(
 
 def search(plan: SearchPlan) -> dict[str, Any]:
     """Run what is left of the search, then write its report."""
+    written = plan.out / "search.json"
+    if written.exists() and read_json(written).get("study") != plan.name:
+        raise UserError(f"{plan.out} holds another search: name another folder with --out.")
     with plan.study() as study:
         study.fill(plan.slots)
         with watch_study(study.look, _title):
