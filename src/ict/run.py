@@ -106,7 +106,9 @@ def train(
         ranks.copy_first_(t for network in state.networks for t in (*network.parameters(), *network.buffers()))
         if folder:
             # without its model a run is evaluated again, from its last checkpoint
-            finished = None if force or not folder.model.exists() else ranks.by_first(folder.load_result)
+            finished = (
+                None if force else ranks.by_first(lambda: folder.load_result() if folder.model.exists() else None)
+            )
             # a run that left the test set out is only short of its evaluation
             if finished is not None and (finished.get("tested", True) or not test):
                 tensors = ranks.by_first(lambda: folder.load_tensors(folder.model))
