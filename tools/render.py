@@ -17,9 +17,11 @@ from statistics import fmean, stdev
 from typing import Any
 
 import measured
+import tune
 
 from ict import ranking
 from ict.demo import table
+from ict.table import markdown
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = (
@@ -278,20 +280,15 @@ def limits() -> str:
 
 def tuning(path: Path) -> str:
     """Every variant that was tried, by its validation error."""
-    lines = [
-        f"`{path.relative_to(ROOT)}`",
-        "",
-        "| id | updates | seconds | validation error (%) of the teacher, last | of the student | recipe | settings |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    runs = [json.loads(line) for line in path.read_text().splitlines()]
-    for run in sorted(runs, key=lambda run: float(run["valid_error"])):
+    heads = ["id", "updates", "seconds", "validation error (%) of the teacher, last", "of the student", "recipe"]
+    rows = []
+    for run in sorted(tune.lines(path), key=lambda run: float(run["valid_error"])):
         teacher, student = 100 * run["valid_error"], 100 * run["curve"][-1]["valid_error_student"]
         chosen = dict(setting.split("=", 1) for setting in run["set"])  # of two settings of one key the last one holds
         settings = " ".join(f"{k}={v}" for k, v in chosen.items() if not k.startswith(("train.steps", "eval.")))
         cells = (run["id"], f"{run['steps']:,}", f"{run['seconds']:.0f}", f"{teacher:.2f}", f"{student:.2f}")
-        lines.append("| " + " | ".join((*cells, f"`{run['recipe']}`", f"`{settings}`")) + " |")
-    return "\n".join(lines)
+        rows.append([*cells, f"`{run['recipe']}`", f"`{settings}`"])
+    return f"`{path.relative_to(ROOT)}`\n\n{markdown([*heads, 'settings'], rows)}"
 
 
 def ranks() -> str:

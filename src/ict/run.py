@@ -105,15 +105,9 @@ def train(
         # a network of the caller's own may have been drawn anew by each process
         ranks.copy_first_(t for network in state.networks for t in (*network.parameters(), *network.buffers()))
         if folder:
-            # without its model a run is evaluated again, from its last checkpoint
-            finished = (
-                None if force else ranks.by_first(lambda: folder.load_result() if folder.model.exists() else None)
-            )
-            # a run that left the test set out is only short of its evaluation
-            if finished is not None and (finished.get("tested", True) or not test):
-                tensors = ranks.by_first(lambda: folder.load_tensors(folder.model))
-                state.evaluated.load_state_dict(tensors)
-                return Run(finished, state.evaluated, job.view, folder.path)
+            finished = None if force else _finished(folder, job, ranks, test)
+            if finished is not None:
+                return finished
             if resume:
                 _resume(folder, state, ranks)  # first, since it may refuse, and then nothing must have changed
             ranks.by_first(lambda: _start(folder, job))
@@ -149,6 +143,18 @@ def _on_device(examples: Examples, device: torch.device) -> Examples:
 def _looks(records: Iterable[loop.Record]) -> list[loop.Record]:
     """The validation errors over a run: what the records say that were made when it was looked at."""
     return [{key: r[key] for key in _LOOK if key in r} for r in records if "valid_error_student" in r]
+
+
+def _finished(folder: Folder, job: Job, ranks: Ranks, test: bool) -> Run | None:
+    """The run that the folder holds, if nothing of it is left to do."""
+    # without its model a run is evaluated again, from its last checkpoint
+    result = ranks.by_first(lambda: folder.load_result() if folder.model.exists() else None)
+    # a run that left the test set out is only short of its evaluation
+    if result is None or (test and not result.get("tested", True)):
+        return None
+    network = job.state.evaluated
+    network.load_state_dict(ranks.by_first(lambda: folder.load_tensors(folder.model)))
+    return Run(result, network, job.view, folder.path)
 
 
 def _start(folder: Folder, job: Job) -> None:

@@ -9,7 +9,7 @@ changed: its own modules say what is trained, which mode they are in and what th
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +22,7 @@ from ict.networks.staged import Staged
 from ict.networks.wrn import Block
 
 Size = tuple[int, int]
+Kind = TypeVar("Kind", bound=nn.Module)
 HALF = torch.bfloat16
 _COUNTABLE = 2**31  # numbers, by the kernels' integers
 _CHANNELS = 8  # of an image: matrix units take as many at once, and with 3 the first layer is as slow as a wide one
@@ -214,13 +215,13 @@ class Residual(Link):
 def _flat(modules: Iterable[nn.Module]) -> Iterator[nn.Module]:
     """Layers in the order in which they run, without those that do nothing."""
     for module in modules:
-        if isinstance(module, nn.Sequential) and does_as(module, nn.Sequential):
+        if does_as(module, nn.Sequential):
             yield from _flat(module)
-        elif not does_as(module, nn.Identity) and not (does_as(module, nn.Dropout) and getattr(module, "p", None) == 0):
+        elif not does_as(module, nn.Identity) and not (does_as(module, nn.Dropout) and module.p == 0):
             yield module
 
 
-def does_as(module: nn.Module, *kinds: type[nn.Module]) -> bool:
+def does_as(module: nn.Module, *kinds: type[Kind]) -> TypeGuard[Kind]:
     """Whether it is of one of these kinds and does as they do: no forward of its own, nothing hooked to it."""
     hooked = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
     return not hooked and any(isinstance(module, kind) and type(module).forward is kind.forward for kind in kinds)
@@ -230,15 +231,15 @@ def _linked(modules: list[nn.Module]) -> list[Link]:
     links: list[Link] = []
     while modules:
         module = modules.pop(0)
-        if isinstance(module, BatchNorm1d | BatchNorm2d) and does_as(module, BatchNorm1d, BatchNorm2d):
+        if does_as(module, BatchNorm1d) or does_as(module, BatchNorm2d):
             activation = modules.pop(0) if modules and does_as(modules[0], nn.LeakyReLU, nn.ReLU) else None
             pool = modules.pop(0) if modules and _halves_the_size(modules[0]) else None
             links.append(Norm(module, activation, pool))
-        elif isinstance(module, nn.Conv2d) and does_as(module, nn.Conv2d) and _is_usual(module):
+        elif does_as(module, nn.Conv2d) and _is_usual(module):
             links.append(Convolution(module))
         elif does_as(module, nn.LeakyReLU, nn.ReLU) and modules and _halves_the_size(modules[0]):
             links.append(Activation(module, modules.pop(0)))
-        elif isinstance(module, Block) and does_as(module, Block):
+        elif does_as(module, Block):
             links.append(Residual(module))
         else:
             links.append(Plain(module))
@@ -256,7 +257,7 @@ def _is_usual(conv: nn.Conv2d) -> bool:
 
 
 def _halves_the_size(module: nn.Module) -> bool:
-    if not isinstance(module, nn.MaxPool2d) or not does_as(module, nn.MaxPool2d):
+    if not does_as(module, nn.MaxPool2d):
         return False
     plain = not module.ceil_mode and not module.return_indices
     return plain and (module.kernel_size, module.stride, module.padding, module.dilation) == (2, 2, 0, 1)
