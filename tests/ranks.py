@@ -53,6 +53,7 @@ OTHERS: dict[str, tuple[str, list[str]]] = {
     "own network": ("vat", ["algorithm.entropy=0.5"]),
     "averaged statistics": ("mean-teacher", ["average.batchnorm=averaged", "average.when=before"]),
     "repeated labels": ("ict", ["train.labeled_order=repeated", "inputs.flip=true"]),
+    "Muon": ("ict", ["optimizer.name=muon"]),
     "Adam and a plain mean": ("ict", ["optimizer.name=adam", "swa.start=0.2", "swa.every=0.1", "swa.batches=3"]),
 }
 

@@ -75,6 +75,7 @@ def test_captured_is_eager_bit_for_bit(name: str) -> None:
         ["train.labeled_order=repeated"],
         ["algorithm=mean-teacher", "train.layout=joined", "inputs.noise=0.1"],
         ["average.when=before", "optimizer.name=adam"],
+        ["optimizer.name=muon"],
         ["algorithm.depth=1"],
     ],
 )
@@ -336,4 +337,4 @@ def test_biases_that_a_norm_takes_away_do_not_run_away_where_the_host_applies_th
         step = Captured(run.program, run.state, fast=True)
         for _ in range(40):
             step(run.program, run.state)
-    assert biases and all(float((b - a).abs().max()) < 0.01 for a, b in zip(before, biases, strict=True))
+    assert biases and all(((b - a).abs() < 0.01).all() for a, b in zip(before, biases, strict=True))

@@ -358,3 +358,11 @@ def test_an_infinite_setting_is_refused(setting: str) -> None:
     with pytest.raises(UserError, match=f"{setting.split('=')[0].split('.')[1]} is inf: .* and finite"):
         changed = change(RECIPES["digits-100/ict"], [setting])
         prepare(changed, 0, load_data(changed, 0), None, torch.device("cpu"))
+
+
+def test_a_setting_that_came_later_is_part_of_the_hash_only_where_it_is_used() -> None:
+    """The names of older runs hold: this one was computed before there was such a setting."""
+    ran = json.loads(Path("results/h200/cifar10-4000-ict-fast-seed0.json").read_text())
+    recipe = from_dict(ran["settings"], ran["recipe"])
+    assert "turn" not in ran["settings"]["optimizer"] and recipe.hash == ran["recipe_id"]
+    assert change(recipe, ["optimizer.turn=0.02"]).hash != recipe.hash

@@ -43,6 +43,7 @@ def test_resume_is_bitwise_for_every_algorithm(name: str, tmp_path: Path) -> Non
         ["average.when=before"],
         ["average.batchnorm=averaged"],
         ["optimizer.name=adam", "optimizer.final_momentum=0.5", "rate.shape=gaussian"],
+        ["optimizer.name=muon"],
         ["swa.start=0.2", "swa.every=0.1", "swa.batches=3"],
         ["algorithm=sntg", "algorithm.base=temporal-ensembling", "train.layout=joined", "average.decay=none"],
     ],

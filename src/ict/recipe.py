@@ -13,7 +13,7 @@ from ict.errors import UserError, unknown
 from ict.fields import Option, check, options, parse
 from ict.networks import NETWORKS
 from ict.registry import Registry
-from ict.settings import Average, Eval, Inputs, Optimizer, Rate, Split, Swa, Train
+from ict.settings import LATER, Average, Eval, Inputs, Optimizer, Rate, Split, Swa, Train
 
 OWN = "own"  # the name of a dataset or network that the caller hands in
 
@@ -77,7 +77,12 @@ class Recipe:
     @property
     def hash(self) -> str:
         """Six hex digits that name a resolved recipe."""
-        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:6]
+        content = self.to_dict()
+        for name, section in _SECTIONS.items():
+            for f in dataclasses.fields(section):
+                if f.metadata == LATER and content[name][f.name] == f.default:
+                    del content[name][f.name]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:6]
 
 
 def from_dict(content: Mapping[str, Any], name: str = "") -> Recipe:

@@ -1,10 +1,13 @@
 """The sections of a recipe other than its named parts, as plain data: nothing here imports torch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from ict.errors import UserError
 from ict.fields import at_least_zero, check_fields, positive, share
+
+# marks a setting that older recipes did not have: where it is not used, it is no part of a recipe's name
+LATER = {"later": True}
 
 
 class Section:
@@ -44,10 +47,11 @@ class Inputs(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class Optimizer(Section):
-    """SGD with momentum, or Adam with (momentum, beta2) as its betas."""
+    """SGD with momentum, Adam with (momentum, beta2) as its betas, or Muon for convolutions and SGD for all else."""
 
-    name: Literal["sgd", "adam"] = "sgd"
+    name: Literal["sgd", "adam", "muon"] = "sgd"
     lr: float = 0.1
+    turn: float = field(default=0.01, metadata=LATER)  # muon: the share of its norm that a convolution moves by
     momentum: float = 0.9
     final_momentum: float | None = None  # what momentum becomes as the rate's `rampdown` proceeds; none: no change
     nesterov: bool = True
@@ -56,12 +60,12 @@ class Optimizer(Section):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(**{"optimizer.lr": self.lr})
+        positive(**{"optimizer.lr": self.lr, "optimizer.turn": self.turn})
         for name in ("momentum", "final_momentum", "beta2"):
             if (value := getattr(self, name)) is not None and not 0 <= value < 1:
                 raise UserError(f"optimizer.{name} is {value}: it must be at least 0 and below 1.")
         at_least_zero(**{"optimizer.weight_decay": self.weight_decay})
-        if self.name == "sgd" and self.nesterov and self.momentum == 0:
+        if self.name != "adam" and self.nesterov and self.momentum == 0:
             raise UserError("optimizer.momentum is 0: Nesterov needs momentum, so set optimizer.nesterov=false first.")
 
 

@@ -5,7 +5,8 @@ from torch import Tensor, nn
 
 from ict.averages import WeightAverage
 from ict.contract import Batch
-from ict.engine.optimizers import SGD, Adam
+from ict.engine.muon import Muon
+from ict.engine.unmarked import SGD, Adam
 
 _ALIGNED = 64  # a tensor in a shared piece of memory begins at a multiple of as many numbers
 
@@ -23,6 +24,8 @@ class QuickOptimizer:
         self.quick: torch.optim.Optimizer
         if adam:
             self.quick = Adam(parameters, lr, fused=True, capturable=True, **options)
+        elif isinstance(optimizer, Muon):
+            self.quick = Muon(parameters, lr, ratio=optimizer.ratio, fused=True, **options)
         else:
             self.quick = SGD(parameters, lr, fused=True, **options)
         for p in parameters:
