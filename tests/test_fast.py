@@ -81,7 +81,7 @@ def losses(run: Job, step: Any, n: int) -> list[dict[str, float]]:
         ["train.labeled_order=repeated"],
         ["algorithm=mean-teacher", "train.layout=joined", "inputs.noise=0.1"],
         ["average.when=before", "optimizer.name=adam"],
-        ["optimizer.name=muon"],
+        ["optimizer.name=muon", "optimizer.turn=0.03"],
         ["algorithm.depth=1"],
         ["optimizer.final_momentum=0.5"],
         # more than half of the 1,597 unlabeled digits, so that every update but the first meets its memory again

@@ -75,7 +75,7 @@ def test_captured_is_eager_bit_for_bit(name: str) -> None:
         ["train.labeled_order=repeated"],
         ["algorithm=mean-teacher", "train.layout=joined", "inputs.noise=0.1"],
         ["average.when=before", "optimizer.name=adam"],
-        ["optimizer.name=muon"],
+        ["optimizer.name=muon", "optimizer.turn=0.03"],
         ["algorithm.depth=1"],
     ],
 )
