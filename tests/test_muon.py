@@ -40,7 +40,7 @@ def test_matrices_keep_their_singular_vectors_and_lose_their_singular_values(sha
 def test_convolutions_turn_and_the_rest_descends(nesterov: bool) -> None:
     torch.manual_seed(0)
     network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 1), nn.Flatten(), nn.Linear(16, 2))
-    network.double().to(memory_format=torch.channels_last)
+    network = network.double().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     settings = Optimizer(name="muon", lr=LR, turn=TURN, momentum=MOMENTUM, nesterov=nesterov, weight_decay=DECAY)
     optimizer = make_optimizer(network, settings)
     expected = {name: p.detach().numpy().copy() for name, p in network.named_parameters()}
@@ -85,7 +85,7 @@ def test_lengths_of_normalized_weights_are_no_convolutions() -> None:
 
 
 def test_what_has_no_convolution_is_refused() -> None:
-    with pytest.raises(UserError, match="optimizer.name is muon: .* the network has none; use sgd"):
+    with pytest.raises(UserError, match=r"optimizer\.name is muon: .* the network has none; use sgd"):
         train("moons/ict", settings=["optimizer.name=muon", "train.steps=1"])
-    with pytest.raises(UserError, match="optimizer.turn is 0"):
+    with pytest.raises(UserError, match=r"optimizer\.turn is 0"):
         train(tiny(), settings=["optimizer.name=muon", "optimizer.turn=0"])

@@ -55,8 +55,11 @@ def headline(runs: Runs) -> str:
             "`cifar10-4000/ict-fast` and its relatives are recipes of our own for time to accuracy in the paper's "
             "cells; [docs/results.md](docs/results.md) says which of them have been run, and what came of it."
         )
-    rows = [[_code(name), number(_reported(name)), _number(runs, name), _seconds(runs, name)] for name in shown]
-    table = markdown(["recipe", "paper (%)", "test error (%), seeds", "seconds of training"], rows)
+    rows = [
+        [_code(name), _optimizer(name), number(_reported(name)), _number(runs, name), _seconds(runs, name)]
+        for name in shown
+    ]
+    table = markdown(["recipe", "optimizer", "paper (%)", "test error (%), seeds", "seconds of training"], rows)
     told = (
         "ICT with CNN-13, in the fast recipes without weight norm and ZCA, and the paper's numbers of labeled and "
         "validation images; shifts and, on CIFAR-10, flips are the only augmentation; "
@@ -109,7 +112,7 @@ def evaluated(runs: Runs) -> str:
 
 
 def time_to_accuracy(runs: Runs) -> str:
-    heads = ["seconds allowed", "recipe", "updates", "seconds a run", "test error (%), seeds", "against the paper"]
+    heads = ["seconds allowed", "recipe", "optimizer", "updates", "seconds a run", "test error (%), seeds"]
     rows = []
     for name, budget in BUDGETS.items():
         paper, ours = _reported(name), over_seeds(runs[name]) if name in runs else None
@@ -118,6 +121,7 @@ def time_to_accuracy(runs: Runs) -> str:
             [
                 str(budget),
                 _code(name),
+                _optimizer(name),
                 _updates(name),
                 _seconds(runs, name),
                 _number(runs, name),
@@ -125,7 +129,7 @@ def time_to_accuracy(runs: Runs) -> str:
                 _until(runs, name),
             ]
         )
-    heads.append("seconds until the validation error is the paper's test error")
+    heads += ["against the paper", "seconds until the validation error is the paper's test error"]
     own = f" The authors' recipe in this program takes {_seconds(runs, AUTHORS)} s." if AUTHORS in runs else ""
     return f"{markdown(heads, rows)}\n\n{_authors()}{own}"
 
@@ -352,6 +356,10 @@ def _number(runs: Runs, name: str) -> str:
 
 def _seconds(runs: Runs, name: str) -> str:
     return f"{over_seeds(runs[name]).seconds:.0f}" if name in runs else "-"
+
+
+def _optimizer(name: str) -> str:
+    return {"sgd": "SGD", "adam": "Adam", "muon": "Muon"}[RECIPES[name].optimizer.name]
 
 
 def _updates(name: str) -> str:
