@@ -139,3 +139,32 @@ def test_a_torn_last_line_of_metrics_is_dropped(tmp_path: Path) -> None:
         file.write('{"step": 12, "lo')
     train(tiny(), out=tmp_path, resume=True)
     assert [r["step"] for r in Folder(tmp_path).read_metrics()] == [4, 6, 8, 12, 16, 18, 20, 24]
+
+
+def test_two_processes_do_not_train_in_one_folder(tmp_path: Path) -> None:
+    crash_at(12, tmp_path / "run", tiny())
+    before = {path: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    lock = "fcntl.flock(os.open(sys.argv[1], 0), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    hold = f"import fcntl, os, sys; {lock}; print(flush=True); sys.stdin.read()"
+    other = subprocess.Popen(
+        [sys.executable, "-c", hold, tmp_path / "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert other.stdout is not None and other.stdin is not None
+    with other:
+        other.stdout.readline()
+        with pytest.raises(UserError, match=r"another process is training in .*run: wait until it ends"):
+            train(tiny(), out=tmp_path / "run", resume=True)
+        assert {path: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+        other.stdin.close()
+    train(tiny(), out=tmp_path / "run", resume=True)
+    with Folder(tmp_path / "run").alone():
+        pass  # a finished run holds nothing
+
+
+def test_a_run_from_before_a_setting_existed_goes_on(tmp_path: Path) -> None:
+    whole = train(tiny())
+    crash_at(12, tmp_path, tiny())
+    recipe = json.loads((tmp_path / "recipe.json").read_text())
+    del recipe["optimizer"]["turn"]
+    (tmp_path / "recipe.json").write_text(json.dumps(recipe))
+    assert same_bits(whole, train(tiny(), out=tmp_path, resume=True))

@@ -1,6 +1,9 @@
 """A run's folder: which file is called what, and when a run may be started or continued in it."""
 
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,11 @@ from torch import Tensor
 from ict.errors import UserError
 from ict.files import read_json, write_atomic, write_json
 from ict.recipe import Recipe, from_dict
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
 
 
 class Folder:
@@ -31,7 +39,7 @@ class Folder:
             return
         if not resume:
             raise UserError(f"{self.path} already holds a run: pass --resume to continue it, or another --out.")
-        changed = _differences(read_json(self.recipe), _description(recipe, seed))
+        changed = _differences(_description(*self.load_recipe()), _description(recipe, seed))
         if "seed" in changed:
             raise UserError(f"{self.path} holds the run of another seed: pass another --out.")
         if changed and not force:
@@ -40,12 +48,38 @@ class Folder:
                 "pass another --out, or --force to continue it with the changed recipe."
             )
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Make the folder if need be, and let no other process train in it. The lock ends with its process."""
+        with self._writable():
+            self.path.mkdir(parents=True, exist_ok=True)
+        if fcntl is None:
+            yield
+            return
+        handle = os.open(self.path, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UserError(
+                    f"another process is training in {self.path}: wait until it ends, or pass another --out."
+                ) from None
+            except OSError:  # a file system without locks
+                pass
+            yield
+        finally:
+            os.close(handle)
+
     def create(self, recipe: Recipe, seed: int) -> None:
         """Make the folder this run's; the result of a run that is continued by force is no longer true."""
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
+        with self._writable():
             self.result.unlink(missing_ok=True)
             write_json(self.recipe, _description(recipe, seed))
+
+    @contextmanager
+    def _writable(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as problem:
             raise UserError(
                 f"cannot write to {self.path} ({problem.strerror}): name another folder with --out."

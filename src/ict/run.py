@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -98,7 +99,7 @@ def train(
         if folder:
             folder.check(recipe, seed, resume=resume, force=force)
         threads = threads_for(data)
-    with memory_told(target), untouched_globals(target, threads, exact=not fast):
+    with memory_told(target), untouched_globals(target, threads, exact=not fast), ExitStack() as held:
         with ranks.together():
             job = prepare(recipe, seed, data, network, target, folder if resume and not force else None, ranks=ranks)
         state = job.state
@@ -108,6 +109,7 @@ def train(
             finished = None if force else _finished(folder, job, ranks, test)
             if finished is not None:
                 return finished
+            ranks.by_first(lambda: held.enter_context(folder.alone()))
             if resume:
                 _resume(folder, state, ranks)  # first, since it may refuse, and then nothing must have changed
             ranks.by_first(lambda: _start(folder, job))
@@ -126,12 +128,13 @@ def train(
         with shared_norms(ranks, state.networks if shared else ()):
             loop.train(job.program, state, watch, record, saver, updater(job, fast, shared))
             network = final_network(job.program, state, recipe.swa)
-    with memory_told(target), untouched_globals(target, threads):
+        still_held = held.pop_all()
+    with still_held, memory_told(target), untouched_globals(target, threads):
         told = {"tested": test, "mode": "fast" if fast else "exact", "curve": curve}
         result = ranks.by_first(lambda: job.result(network) | told)
-    if folder and ranks.first:
-        folder.save_tensors(folder.model, network.state_dict())
-        write_json(folder.result, result)
+        if folder and ranks.first:
+            folder.save_tensors(folder.model, network.state_dict())
+            write_json(folder.result, result)
     return Run(result, network, job.view, folder.path if folder else None)
 
 
