@@ -198,13 +198,18 @@ def test_another_file_in_the_way_is_not_touched(one_file: Server, tmp_path: Path
 
 def test_no_such_file_no_such_server_no_such_scheme(one_file: Server, tmp_path: Path) -> None:
     for base_url, why in (
-        (one_file.base_url + "/elsewhere", "404"),
-        ("http://127.0.0.1:1", "refused"),
-        ("nonsense", "unknown url type"),
+        (one_file.base_url + "/elsewhere", "was not fetched .*404.*: mend that, or name another server with --url"),
+        ("http://127.0.0.1:1", "was not fetched .*refused"),
+        ("nonsense", "--url is nonsense: give the address of a server"),
+        ("http://", "--url is http://: give the address of a server"),
+        ("file:///tmp", "--url is file:///tmp: give the address of a server"),
     ):
-        with pytest.raises(UserError, match=f"was not fetched whole .*{why}"):
-            download("svhn", tmp_path, base_url=base_url)
-    assert names(tmp_path) == []
+        with pytest.raises(UserError, match=why):
+            download("svhn", tmp_path / "new", base_url=base_url)
+    assert names(tmp_path / "new") == []
+    with pytest.raises(UserError):
+        download("svhn", tmp_path / "other", base_url="nonsense")
+    assert not (tmp_path / "other").exists(), "a mistake leaves nothing behind"
 
 
 def test_a_silent_server(one_file: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

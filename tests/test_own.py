@@ -453,8 +453,9 @@ def test_pickled_objects_are_refused_and_not_run(tmp_path: Path) -> None:
     (tmp_path / "raw.npz").write_bytes(pickle.dumps(trap))
     for name in ("x.npz", "y.npz", "x.npy"):
         assert_refused(tmp_path / name, name, "Python objects")
-    for name in ("raw.npy", "raw.npz"):
-        assert_refused(tmp_path / name, name)
+    (tmp_path / "text.npz").write_text("a,b\n")
+    for name in ("raw.npy", "raw.npz", "text.npz"):
+        assert_refused(tmp_path / name, name, "not a NumPy file")
     assert not (tmp_path / "mark").exists()
     with np.load(tmp_path / "x.npz", allow_pickle=True) as archive:  # the trap works
         _ = archive["x"]
@@ -494,7 +495,7 @@ def test_mistakes_in_arrays(tmp_path: Path) -> None:
 
     lines = tmp_path / "y.csv"
     lines.write_text("a\nb\n")
-    assert_refused(npz(z=np.eye(2)), "no array named")
+    assert_refused(npz(inputs=np.eye(2), target=np.eye(2)), "no array named", "but inputs, target: rename")
     assert_refused(npz(x=np.eye(3)), "y.csv", "2 labels", "3 rows", labels=lines)
     assert_refused(npz(x=np.eye(2), y=np.arange(2)), "y.csv", labels=lines)
     assert_refused(npz(x=np.eye(3), y=np.eye(3)), "labels of float64 (3, 3)")

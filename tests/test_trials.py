@@ -292,6 +292,12 @@ def test_seeds_are_read() -> None:
             read_seeds(wrong)
 
 
+def test_results_cannot_go_into_a_file(files: list[str], tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("mine")
+    with pytest.raises(UserError, match="taken is a file: name a folder with --results"):
+        plan_trials(files, results=tmp_path / "taken")
+
+
 def test_fast_and_exact_runs_are_kept_apart(files: list[str]) -> None:
     exact = plan_trials(files, Place("", 1, "cpu", "exact"))
     fast = plan_trials(files, Place("", 1, "cpu", "fast"))

@@ -26,7 +26,7 @@ from ict.suggest import Suggestion, reason, suggest
 
 Array = NDArray[Any]
 Rows = NDArray[np.int64]
-_NO_TEST = f"a class has fewer than {TEST_ENOUGH} labels, too few to hold some out"
+_NO_TEST = f"a class has fewer than {TEST_ENOUGH} different labeled examples, too few to hold some out"
 _NO_VALIDATION = "labels are too few to hold some out for it"
 _FOLLOWED = 1000  # unlabeled examples on which a network's certainty is followed while it is trained
 _CHUNK = 1024  # examples predicted at a time

@@ -72,6 +72,8 @@ def plan_trials(
     place = place or Place("")
     pick_device(place.device)
     home = out or Path("runs/trials-fast" if place.mode == "fast" else "runs/trials")
+    if results.exists() and not results.is_dir():
+        raise UserError(f"{results} is a file: name a folder with --results.")
     changes = list(settings)
     resolved = [change(find(name), changes) for name in dict.fromkeys(recipes)]
     cells = tuple(

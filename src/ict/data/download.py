@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import re
 import tarfile
 import tempfile
 import zlib
@@ -59,6 +60,8 @@ def download(
     """Put what the reader `name` reads into `folder`; a mirror's `base_url` replaces all but file names."""
     if name not in SOURCES:
         raise unknown("dataset", name, SOURCES)
+    if base_url is not None and not re.match("https?://[^/]", base_url):
+        raise UserError(f"--url is {base_url}: give the address of a server, such as https://example.org/files.")
     if _readable(name, folder):
         report(f"{folder} already has {name}.")
         return
@@ -161,6 +164,8 @@ def _network(url: str, part: Path) -> Iterator[None]:
 
 
 def _cut(url: str, part: Path, why: str) -> UserError:
+    if not part.exists():
+        return UserError(f"{url} was not fetched ({why}): mend that, or name another server with --url.")
     return UserError(
         f"{url} was not fetched whole ({why}): what came is kept in {part}, and the same command continues."
     )

@@ -23,6 +23,7 @@ X_NAMES = ("x", "X", "images", "features", "data")
 Y_NAMES = ("y", "labels", "targets")
 LABEL_COLUMNS = ("label", "class", "target", "y")  # the first of these that a table has
 CHUNK = 65536  # rows of a table read at a time
+_ARRAY, _ARCHIVE = b"\x93NUMPY", b"PK"  # how files begin
 MARK = "\0"  # before the label while a CSV is read
 
 
@@ -56,10 +57,10 @@ def read_arrays(path: Path, labels: Path | None, skip_bad: bool) -> OwnData:
 
 def load_arrays(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """The inputs as they are in the file, and labels if there are any."""
-    arrays = _load(path)
+    arrays, names = _load(path)
     raw = next((arrays[name] for name in X_NAMES if name in arrays), None)
     if raw is None:
-        has = ", ".join(arrays) or "nothing"
+        has = listed(names) or "nothing"
         raise UserError(f"{path} has no array named {' or '.join(X_NAMES)} but {has}: rename the array of inputs.")
     return raw, next((arrays[name] for name in Y_NAMES if name in arrays), None)
 
@@ -160,17 +161,20 @@ def _own(path: Path, parts: list[Rows], columns: tuple[str, ...]) -> OwnData:
     return OwnData(x, np.concatenate([part.y for part in parts]), tuple(names), tuple(remarks), columns)
 
 
-def _load(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of a file by name. Nothing is ever unpickled: that could run any code."""
+def _load(path: Path) -> tuple[dict[str, NDArray[Any]], list[str]]:
+    """Arrays of a file that have a use, and the names of all. Nothing is ever unpickled: that could run any code."""
     try:
+        with path.open("rb") as file:
+            if not file.read(len(_ARRAY)).startswith((_ARRAY, _ARCHIVE)):  # numpy takes anything else for a pickle
+                raise EOFError
         if path.suffix.lower() == ".npy":
             loaded = np.load(path, mmap_mode="r", allow_pickle=False)
             if not isinstance(loaded, np.ndarray):
                 raise ValueError
-            return {"x": loaded}
+            return {"x": loaded}, ["x"]
         # opened here: numpy forgets to close a file that turns out to be damaged
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files if name in X_NAMES + Y_NAMES}
+            return {name: archive[name] for name in archive.files if name in X_NAMES + Y_NAMES}, archive.files
     except (OSError, ValueError, EOFError, KeyError, TypeError, zipfile.BadZipFile, zlib.error, MemoryError) as error:
         # as in "Object arrays cannot be loaded" and "Python objects in dtype"
         if isinstance(error, ValueError) and "bject" in str(error):
@@ -213,7 +217,7 @@ def _label_array(raw: NDArray[Any], path: Path) -> NDArray[np.object_]:
 def _label_file(path: Path, n: int) -> NDArray[np.object_]:
     """A .npy, or one label a line, where a blank line is an unknown label."""
     if path.suffix.lower() == ".npy":
-        return _label_array(_load(path)["x"], path)
+        return _label_array(_load(path)[0]["x"], path)
     text = text_of(path)
     if path.suffix.lower() == ".csv":
         rows = csv_rows(path, text)
