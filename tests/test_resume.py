@@ -168,3 +168,11 @@ def test_a_run_from_before_a_setting_existed_goes_on(tmp_path: Path) -> None:
     del recipe["optimizer"]["turn"]
     (tmp_path / "recipe.json").write_text(json.dumps(recipe))
     assert same_bits(whole, train(tiny(), out=tmp_path, resume=True))
+
+
+def test_a_model_of_another_network_is_not_taken_for_the_runs(tmp_path: Path) -> None:
+    train(tiny(), out=tmp_path / "run")
+    train(tiny(), settings=["network.width=6"], out=tmp_path / "other")
+    (tmp_path / "other/model.safetensors").replace(tmp_path / "run/model.safetensors")
+    with pytest.raises(UserError, match=r"model\.safetensors does not fit recipe\.json beside it"):
+        train(tiny(), out=tmp_path / "run", resume=True)

@@ -156,7 +156,8 @@ def _finished(folder: Folder, job: Job, ranks: Ranks, test: bool) -> Run | None:
     if result is None or (test and not result.get("tested", True)):
         return None
     network = job.state.evaluated
-    network.load_state_dict(ranks.by_first(lambda: folder.load_tensors(folder.model)))
+    ranks.by_first(lambda: load_into(network, folder, folder.model))
+    ranks.copy_first_((*network.parameters(), *network.buffers()))
     return Run(result, network, job.view, folder.path)
 
 
