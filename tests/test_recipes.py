@@ -344,7 +344,7 @@ def test_a_runs_recipe_file_can_be_trained_again(tmp_path: Path) -> None:
     from ict.folder import Folder
 
     recipe = change(RECIPES["digits-100/ict"], ["train.steps=9"])
-    Folder(tmp_path).create(recipe, 5)
+    Folder(tmp_path).create(recipe, 5, changed_at=[4])
     assert find(str(tmp_path / "recipe.json")).to_dict() == recipe.to_dict()
 
 

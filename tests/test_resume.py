@@ -105,7 +105,7 @@ def test_a_changed_recipe_is_refused_unless_forced(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"algorithm\.alpha"):
         train(tiny(), out=tmp_path, resume=True, settings=["algorithm.alpha=0.5"])
     forced = train(tiny(), out=tmp_path, resume=True, force=True, settings=["algorithm.alpha=0.5"])
-    assert forced.result["resumed_from"] == [7]
+    assert forced.result["resumed_from"] == forced.result["changed_at"] == [7]
 
 
 @pytest.mark.parametrize("force", [False, True])
@@ -131,6 +131,7 @@ def test_a_forced_continuation_withdraws_the_old_result(tmp_path: Path) -> None:
     assert not (tmp_path / "result.json").exists()
     longer = train(tiny(), out=tmp_path, resume=True, settings=["train.steps=40"])
     assert longer.result["steps"] == 40 and longer.result["resumed_from"] == [N_STEPS, 27]
+    assert longer.result["changed_at"] == [N_STEPS], "what came before is not of this recipe"
 
 
 def test_a_torn_last_line_of_metrics_is_dropped(tmp_path: Path) -> None:

@@ -113,6 +113,7 @@ def test_what_has_no_fast_recipe_says_so(folder: Path) -> None:
         {"test_error": float("nan")},
         {"test_error": -3.0},
         {"steps": 3},
+        {"changed_at": [90_000]},
         {"recipe": "cifar10-2000/ict"},
         {"recipe": "mine"},
     ],

@@ -33,10 +33,10 @@ class Folder:
         self.model = path / "model.safetensors"
         self.result = path / "result.json"
 
-    def check(self, recipe: Recipe, seed: int, *, resume: bool, force: bool) -> None:
-        """Refuse a folder that holds another run, or this one when it was not asked to go on."""
+    def check(self, recipe: Recipe, seed: int, *, resume: bool, force: bool) -> bool:
+        """Refuse a folder that holds another run, or this one when it was not asked to go on. Whether one is forced."""
         if not self.recipe.exists():
-            return
+            return False
         if not resume:
             raise UserError(f"{self.path} already holds a run: pass --resume to continue it, or another --out.")
         changed = _differences(_description(*self.load_recipe()), _description(recipe, seed))
@@ -47,6 +47,7 @@ class Folder:
                 f"{self.path} holds another run ({', '.join(changed)} differ): "
                 "pass another --out, or --force to continue it with the changed recipe."
             )
+        return bool(changed)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -70,11 +71,17 @@ class Folder:
         finally:
             os.close(handle)
 
-    def create(self, recipe: Recipe, seed: int) -> None:
+    def create(self, recipe: Recipe, seed: int, changed_at: list[int]) -> None:
         """Make the folder this run's; the result of a run that is continued by force is no longer true."""
+        changed = {"changed_at": changed_at} if changed_at else {}
         with self._writable():
             self.result.unlink(missing_ok=True)
-            write_json(self.recipe, _description(recipe, seed))
+            write_json(self.recipe, _description(recipe, seed) | changed)
+
+    @property
+    def changed_at(self) -> list[int]:
+        """After how many updates the run went on by force with another recipe."""
+        return list(read_json(self.recipe).get("changed_at", [])) if self.recipe.exists() else []
 
     @contextmanager
     def _writable(self) -> Iterator[None]:

@@ -86,9 +86,9 @@ class Recipe:
 
 
 def from_dict(content: Mapping[str, Any], name: str = "") -> Recipe:
-    """The recipe that `to_dict` wrote; a run's recipe.json also has its name and the run's seed."""
+    """The recipe that `to_dict` wrote; a run's recipe.json also has its name and what is the run's own."""
     name = content.get("name", name)
-    content = {key: value for key, value in content.items() if key not in ("name", "seed")}
+    content = {key: value for key, value in content.items() if key not in ("name", "seed", "changed_at")}
     if not all(isinstance(values, dict) for values in content.values()):
         raise UserError("a recipe must be an object of objects, such as {'train': {'steps': 1000}}.")
     made: dict[str, Any] = {}

@@ -96,8 +96,8 @@ def train(
         if not test:
             data = replace(data, test=limited(data.test, 0))
         folder = Folder(Path(out)) if out is not None else None
-        if folder:
-            folder.check(recipe, seed, resume=resume, force=force)
+        changed = folder.check(recipe, seed, resume=resume, force=force) if folder else False
+        changed_at: list[int] = []
         threads = threads_for(data)
     with memory_told(target), untouched_globals(target, threads, exact=not fast), ExitStack() as held:
         with ranks.together():
@@ -112,7 +112,7 @@ def train(
             ranks.by_first(lambda: held.enter_context(folder.alone()))
             if resume:
                 _resume(folder, state, ranks)  # first, since it may refuse, and then nothing must have changed
-            ranks.by_first(lambda: _start(folder, job))
+            changed_at = ranks.by_first(lambda: _start(folder, job, changed))
         curve = _looks(folder.read_metrics()) if folder and ranks.first else []
 
         def record(metrics: loop.Record) -> None:
@@ -130,7 +130,7 @@ def train(
             network = final_network(job.program, state, recipe.swa)
         still_held = held.pop_all()
     with still_held, memory_told(target), untouched_globals(target, threads):
-        told = {"tested": test, "mode": "fast" if fast else "exact", "curve": curve}
+        told = {"tested": test, "mode": "fast" if fast else "exact", "changed_at": changed_at, "curve": curve}
         result = ranks.by_first(lambda: job.result(network) | told)
         if folder and ranks.first:
             folder.save_tensors(folder.model, network.state_dict())
@@ -161,10 +161,14 @@ def _finished(folder: Folder, job: Job, ranks: Ranks, test: bool) -> Run | None:
     return Run(result, network, job.view, folder.path)
 
 
-def _start(folder: Folder, job: Job) -> None:
-    folder.create(job.recipe, job.seed)
+def _start(folder: Folder, job: Job, changed: bool) -> list[int]:
+    """After how many updates a changed recipe went on."""
+    step = job.state.step
+    changed_at = [*folder.changed_at, *([step] if changed else [])] if step else []
+    folder.create(job.recipe, job.seed, changed_at)
     job.indices.save(folder.split)
     folder.save_tensors(folder.inputs, job.view.whiten.state_dict())
+    return changed_at
 
 
 def _check_sync(wanted: bool | None, fast: bool, ranks: Ranks) -> bool:

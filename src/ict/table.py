@@ -106,9 +106,14 @@ def counted(results: Iterable[Result], names: Iterable[str]) -> dict[str, list[R
 
 
 def _is_whole(result: Result) -> bool:
-    """Whether it says of all of its updates how they ended; a run that was continued by force may not."""
+    """Whether all of its updates were by its recipe; a run that was continued by force says where they were not."""
     error = result["test_error"]
-    return result.get("steps") == RECIPES[result["recipe"]].train.steps and error is not None and 0 <= error <= 1
+    return (
+        not result.get("changed_at")
+        and result.get("steps") == RECIPES[result["recipe"]].train.steps
+        and error is not None
+        and 0 <= error <= 1
+    )
 
 
 def over_seeds(runs: list[Result]) -> Ours:
