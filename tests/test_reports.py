@@ -69,6 +69,12 @@ def test_label_spreading_is_scikit_learns_on_the_same_split(demo_folder: Path) -
     assert 0 < row["test_error"][0] < default + 0.02
 
 
+def test_all_methods_of_a_demo_see_the_same_test_images(tmp_path: Path) -> None:
+    demo(tmp_path, 1, [*QUICK, "eval.test_limit=1"])
+    summary = json.loads((tmp_path / "demo.json").read_text())
+    assert {error for row in summary["rows"] for error in row["test_error"]} <= {0.0, 1.0}
+
+
 def test_the_demo_reuses_finished_runs(demo_folder: Path) -> None:
     results = list(demo_folder.glob("*/*/seed*/result.json"))
     for file in results:

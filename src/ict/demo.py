@@ -17,7 +17,7 @@ from ict.data.split import Indices
 from ict.errors import UserError
 from ict.files import write_json
 from ict.folder import Folder
-from ict.job import load_data
+from ict.job import limited, load_data
 from ict.parallel import Task, run_all
 from ict.provenance import provenance
 from ict.recipe import Recipe, change
@@ -102,7 +102,8 @@ def _label_spreading(recipe: Recipe, seed: int, folder: Folder) -> float:
             model = LabelSpreading(kernel="knn", n_neighbors=n_neighbors, alpha=alpha).fit(x[rows], known)
             fitted.append((np.mean(model.predict(x[indices.valid]) != y[indices.valid]), len(fitted), model))
         _, _, best = min(fitted)
-        wrong = best.predict(data.test.x.flatten(1).numpy().astype(np.float64)) != data.test.y.numpy()
+        test = limited(data.test, recipe.eval.test_limit)
+        wrong = best.predict(test.x.flatten(1).numpy().astype(np.float64)) != test.y.numpy()
     return float(np.mean(wrong))
 
 
