@@ -171,6 +171,15 @@ def test_a_run_from_before_a_setting_existed_goes_on(tmp_path: Path) -> None:
     assert same_bits(whole, train(tiny(), out=tmp_path, resume=True))
 
 
+def test_a_run_of_a_later_version_is_named(tmp_path: Path) -> None:
+    crash_at(12, tmp_path, tiny())
+    recipe = json.loads((tmp_path / "recipe.json").read_text())
+    recipe["optimizer"]["wings"] = 2
+    (tmp_path / "recipe.json").write_text(json.dumps(recipe))
+    with pytest.raises(UserError, match=r"recipe\.json: unknown key 'optimizer\.wings'"):
+        train(tiny(), out=tmp_path, resume=True)
+
+
 def test_a_model_of_another_network_is_not_taken_for_the_runs(tmp_path: Path) -> None:
     train(tiny(), out=tmp_path / "run")
     train(tiny(), settings=["network.width=6"], out=tmp_path / "other")

@@ -97,7 +97,10 @@ class Folder:
         if not self.recipe.exists():
             raise UserError(f"{self.path} holds no run: there is no {self.recipe.name} in it.")
         content = read_json(self.recipe)
-        return from_dict(content), content.get("seed", 0)
+        try:
+            return from_dict(content), content.get("seed", 0)
+        except UserError as mistake:
+            raise UserError(f"{self.recipe}: {mistake}") from None
 
     def load_result(self) -> dict[str, Any] | None:
         return read_json(self.result) if self.result.exists() else None
