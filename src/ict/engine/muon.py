@@ -33,15 +33,16 @@ class Muon(SGD):
         assert closure is None
         (group,) = self.param_groups
         gradients = {p: p.grad for p in group["params"] if p.grad is not None and _turns(p)}
-        for p in gradients:
-            p.grad = None  # so that SGD leaves it alone
-        super().step()
         alike: dict[torch.Size, dict[nn.Parameter, Tensor]] = defaultdict(dict)
         for p, gradient in gradients.items():
-            p.grad = alike[p.shape][p] = gradient
-        for shape, some in alike.items():
-            with self._beside(shape, next(iter(some)).device):
-                self._turn(some, group)
+            alike[p.shape][p] = gradient
+            p.grad = None  # so that SGD leaves it alone
+        for shape in sorted(alike, key=torch.Size.numel, reverse=True):  # what takes longest begins first
+            with self._beside(shape, next(iter(alike[shape])).device):
+                self._turn(alike[shape], group)
+        super().step()
+        for p, gradient in gradients.items():
+            p.grad = gradient
         for stream in self.streams.values():
             torch.cuda.current_stream().wait_stream(stream)
 
