@@ -84,6 +84,17 @@ def test_captured_is_eager_for_other_machinery(settings: list[str]) -> None:
     assert losses(recipe, 12, "eager")[0] == losses(recipe, 12, "captured")[0]
 
 
+def test_fast_stays_close_to_exact_with_muon() -> None:
+    """Whose step runs on several streams inside the graph."""
+    recipe = change(tiny(), ["train.steps=50", "network.dropout=0", "network.width=16", "optimizer.name=muon"])
+    exact, student = losses(recipe, 50, "captured")
+    fast, quick = losses(recipe, 50, "fast")
+    assert exact == pytest.approx(fast, rel=0.05)
+    for name, weight in student.items():
+        if weight.dim() == 4:
+            assert (weight - quick[name]).norm() < 0.2 * weight.norm(), name
+
+
 @every_algorithm
 def test_fast_stays_close_to_exact_over_50_steps(name: str) -> None:
     recipe = change(tiny(name), ["train.steps=50", "network.dropout=0", "optimizer.lr=0.01", "network.width=16"])

@@ -33,7 +33,21 @@ def test_matrices_keep_their_singular_vectors_and_lose_their_singular_values(sha
         u, _, v = np.linalg.svd(b, full_matrices=False)
         values = np.diag(u.T @ a @ v.T)
         assert ((values > 0.68) & (values < 1.21)).all()
-    assert not orthogonal(torch.zeros(1, 3, 4)).any(), "a gradient of nothing turns nothing"
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-40, 1e-36, 1e-30, 1e-25, 1e-20])
+def test_a_gradient_of_nothing_turns_nothing(size: float) -> None:
+    """What momentum leaves of a gradient that came once; the norm of numbers this small is 0 in float32."""
+    turn = orthogonal(size * torch.randn(1, 64, 576, generator=torch.Generator().manual_seed(0)))
+    assert turn.abs().max() < 1e-3
+
+
+def test_a_convolution_that_begins_with_zeros_moves() -> None:
+    network = nn.Conv2d(3, 4, 3)
+    nn.init.zeros_(network.weight)
+    network(torch.randn(2, 3, 4, 4)).sum().backward()
+    make_optimizer(network, Optimizer(name="muon", turn=TURN)).step()
+    assert network.weight.isfinite().all() and 0 < network.weight.norm() < 3 * TURN
 
 
 @pytest.mark.parametrize("nesterov", [True, False])
@@ -85,7 +99,7 @@ def test_lengths_of_normalized_weights_are_no_convolutions() -> None:
 
 
 def test_what_has_no_convolution_is_refused() -> None:
-    with pytest.raises(UserError, match=r"optimizer\.name is muon: .* the network has none; use sgd"):
+    with pytest.raises(UserError, match=r"optimizer\.name is muon: .* and there is none; use sgd"):
         train("moons/ict", settings=["optimizer.name=muon", "train.steps=1"])
     with pytest.raises(UserError, match=r"optimizer\.turn is 0"):
         train(tiny(), settings=["optimizer.name=muon", "optimizer.turn=0"])

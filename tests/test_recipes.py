@@ -360,7 +360,7 @@ def test_an_infinite_setting_is_refused(setting: str) -> None:
         prepare(changed, 0, load_data(changed, 0), None, torch.device("cpu"))
 
 
-def test_a_setting_that_came_later_is_part_of_the_hash_only_where_it_is_used() -> None:
+def test_a_setting_that_came_later_is_part_of_the_hash_where_it_is_not_the_default() -> None:
     """The names of older runs hold: this one was computed before there was such a setting."""
     ran = json.loads(Path("results/h200/cifar10-4000-ict-fast-seed0.json").read_text())
     recipe = from_dict(ran["settings"], ran["recipe"])

@@ -72,6 +72,7 @@ def test_label_spreading_is_scikit_learns_on_the_same_split(demo_folder: Path) -
 def test_all_methods_of_a_demo_see_the_same_test_images(tmp_path: Path) -> None:
     demo(tmp_path, 1, [*QUICK, "eval.test_limit=1"])
     summary = json.loads((tmp_path / "demo.json").read_text())
+    assert [row["recipe"] for row in summary["rows"]] == ["digits-100/supervised", "LabelSpreading", "digits-100/ict"]
     assert {error for row in summary["rows"] for error in row["test_error"]} <= {0.0, 1.0}
 
 

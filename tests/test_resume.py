@@ -5,15 +5,17 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from ict import run
 from ict.algorithms import ALGORITHMS
 from ict.data.dataset import Examples
 from ict.errors import UserError
 from ict.folder import Folder
-from ict.job import load_data
+from ict.job import load_data, prepare
 from ict.run import train
 from tests.tiny import KILLED, N_STEPS, crash_at, outcome, same_bits, tiny
 
@@ -160,6 +162,23 @@ def test_two_processes_do_not_train_in_one_folder(tmp_path: Path) -> None:
     train(tiny(), out=tmp_path / "run", resume=True)
     with Folder(tmp_path / "run").alone():
         pass  # a finished run holds nothing
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_run_that_another_process_begins_meanwhile_is_not_ones_own(
+    ends: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def meanwhile(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.undo()
+        train(tiny(), out=tmp_path) if ends else crash_at(12, tmp_path, tiny())
+        before.update({path: path.read_bytes() for path in tmp_path.iterdir()})
+        return prepare(*arguments, **options)
+
+    before: dict[Path, bytes] = {}
+    monkeypatch.setattr(run, "prepare", meanwhile)  # after the folder was looked at
+    with pytest.raises(UserError, match="already holds a run"):
+        train(tiny("mixup"), seed=5, out=tmp_path)
+    assert before and {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_a_run_from_before_a_setting_existed_goes_on(tmp_path: Path) -> None:

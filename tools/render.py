@@ -204,7 +204,8 @@ def ladder() -> str:
             fast, rest = found[-1], ["-", "-", "-", "-"]
             if "ms" in fast:
                 arithmetic, cost = fast["gflop"] / base["gflop"], fast["ms"] / base["ms"]
-                rest = [f"{fast['ms_again']:.2f}", f"{fast['share_of_peak']:.0%}", f"{arithmetic:.2f}", f"{cost:.2f}"]
+                share = fast["gflop"] / fast["ms"] / result["peak_tflops_bf16"]  # GFLOP a millisecond are TFLOP/s
+                rest = [f"{fast['ms_again']:.2f}", f"{share:.0%}", f"{arithmetic:.2f}", f"{cost:.2f}"]
             lines.append(f"| {algorithm} | " + " | ".join([*times, *rest]) + " |")
         lines.append("")
     return "\n".join(lines) + (
@@ -249,12 +250,14 @@ def rule() -> str:
         times = row["ms"] / ict["ms"] * ict["gflop"] / row["gflop"]
         if times > RULE:
             above.append(f"{algorithm} with {network} {times:.2f}")
-    fast, streamed = (rows["cnn13", "ict", version]["ms"] for version in ("fast", "streamed"))
+    fast, streamed = (rows["cnn13", "ict", version] for version in ("fast", "streamed"))
+    together = fast.get("commit") == streamed.get("commit")  # else the two were measured on different days
+    more = f", {streamed['ms'] / fast['ms'] - 1:.0%} more" if together else ", measured apart from the table above"
     return (
         f"Time for each unit of arithmetic, as a multiple of ICT's on the same network: at most {RULE} for "
         f"{n - len(above)} of {n} pairs of method and network, and more for {', '.join(above)}. With examples fetched "
         "from the host's "
-        f"memory an update of ICT with CNN-13 takes {streamed:.2f} ms, {streamed / fast - 1:.0%} more."
+        f"memory an update of ICT with CNN-13 takes {streamed['ms']:.2f} ms{more}."
     )
 
 

@@ -96,7 +96,8 @@ def train(
         if not test:
             data = replace(data, test=limited(data.test, 0))
         folder = Folder(Path(out)) if out is not None else None
-        changed = folder.check(recipe, seed, resume=resume, force=force) if folder else False
+        if folder:
+            folder.check(recipe, seed, resume=resume, force=force)
         changed_at: list[int] = []
         threads = threads_for(data)
     with memory_told(target), untouched_globals(target, threads, exact=not fast), ExitStack() as held:
@@ -110,6 +111,8 @@ def train(
             if finished is not None:
                 return finished
             ranks.by_first(lambda: held.enter_context(folder.alone()))
+            # again: until now another process may have begun a run here
+            changed = ranks.by_first(lambda: folder.check(recipe, seed, resume=resume, force=force))
             if resume:
                 _resume(folder, state, ranks)  # first, since it may refuse, and then nothing must have changed
             changed_at = ranks.by_first(lambda: _start(folder, job, changed))
@@ -155,6 +158,8 @@ def _finished(folder: Folder, job: Job, ranks: Ranks, test: bool) -> Run | None:
     # a run that left the test set out is only short of its evaluation
     if result is None or (test and not result.get("tested", True)):
         return None
+    if (result["recipe_id"], result["seed"]) != (job.recipe.hash, job.seed):
+        return None  # another process has been here since the folder was checked
     network = job.state.evaluated
     ranks.by_first(lambda: load_into(network, folder, folder.model))
     ranks.copy_first_((*network.parameters(), *network.buffers()))

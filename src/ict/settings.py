@@ -6,7 +6,7 @@ from typing import Literal
 from ict.errors import UserError
 from ict.fields import at_least_zero, check_fields, positive, share
 
-# marks a setting that older recipes did not have: where it is not used, it is no part of a recipe's name
+# marks a setting that older recipes did not have: with its default, which must never change, it is no part of a name
 LATER = {"later": True}
 
 
@@ -51,7 +51,7 @@ class Optimizer(Section):
 
     name: Literal["sgd", "adam", "muon"] = "sgd"
     lr: float = 0.1
-    turn: float = field(default=0.01, metadata=LATER)  # muon: the share of its norm that a convolution moves by
+    turn: float = field(default=0.01, metadata=LATER)  # muon: the share of its norm by which a convolution moves
     momentum: float = 0.9
     final_momentum: float | None = None  # what momentum becomes as the rate's `rampdown` proceeds; none: no change
     nesterov: bool = True

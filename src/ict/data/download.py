@@ -60,7 +60,7 @@ def download(
     """Put what the reader `name` reads into `folder`; a mirror's `base_url` replaces all but file names."""
     if name not in SOURCES:
         raise unknown("dataset", name, SOURCES)
-    if base_url is not None and not re.match("https?://[^/]", base_url):
+    if base_url is not None and not re.match("https?://[^/]", base_url, re.IGNORECASE):
         raise UserError(f"--url is {base_url}: give the address of a server, such as https://example.org/files.")
     if _readable(name, folder):
         report(f"{folder} already has {name}.")

@@ -57,10 +57,11 @@ def read_arrays(path: Path, labels: Path | None, skip_bad: bool) -> OwnData:
 
 def load_arrays(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """The inputs as they are in the file, and labels if there are any."""
-    arrays, names = _load(path)
+    arrays = _load(path)
     raw = next((arrays[name] for name in X_NAMES if name in arrays), None)
     if raw is None:
-        has = listed(names) or "nothing"
+        with np.load(path, allow_pickle=False) as archive:
+            has = listed(archive.files) or "nothing"
         raise UserError(f"{path} has no array named {' or '.join(X_NAMES)} but {has}: rename the array of inputs.")
     return raw, next((arrays[name] for name in Y_NAMES if name in arrays), None)
 
@@ -161,8 +162,8 @@ def _own(path: Path, parts: list[Rows], columns: tuple[str, ...]) -> OwnData:
     return OwnData(x, np.concatenate([part.y for part in parts]), tuple(names), tuple(remarks), columns)
 
 
-def _load(path: Path) -> tuple[dict[str, NDArray[Any]], list[str]]:
-    """Arrays of a file that have a use, and the names of all. Nothing is ever unpickled: that could run any code."""
+def _load(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of a file that have a use, by name. Nothing is ever unpickled: that could run any code."""
     try:
         with path.open("rb") as file:
             if not file.read(len(_ARRAY)).startswith((_ARRAY, _ARCHIVE)):  # numpy takes anything else for a pickle
@@ -171,10 +172,10 @@ def _load(path: Path) -> tuple[dict[str, NDArray[Any]], list[str]]:
             loaded = np.load(path, mmap_mode="r", allow_pickle=False)
             if not isinstance(loaded, np.ndarray):
                 raise ValueError
-            return {"x": loaded}, ["x"]
+            return {"x": loaded}
         # opened here: numpy forgets to close a file that turns out to be damaged
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files if name in X_NAMES + Y_NAMES}, archive.files
+            return {name: archive[name] for name in archive.files if name in X_NAMES + Y_NAMES}
     except (OSError, ValueError, EOFError, KeyError, TypeError, zipfile.BadZipFile, zlib.error, MemoryError) as error:
         # as in "Object arrays cannot be loaded" and "Python objects in dtype"
         if isinstance(error, ValueError) and "bject" in str(error):
@@ -217,7 +218,7 @@ def _label_array(raw: NDArray[Any], path: Path) -> NDArray[np.object_]:
 def _label_file(path: Path, n: int) -> NDArray[np.object_]:
     """A .npy, or one label a line, where a blank line is an unknown label."""
     if path.suffix.lower() == ".npy":
-        return _label_array(_load(path)[0]["x"], path)
+        return _label_array(_load(path)["x"], path)
     text = text_of(path)
     if path.suffix.lower() == ".csv":
         rows = csv_rows(path, text)

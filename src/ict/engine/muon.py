@@ -15,18 +15,23 @@ from ict.engine.unmarked import SGD
 from ict.errors import UserError
 
 _ROUNDS = 5
+_LEAST = 1e-12  # norm of a gradient: where nothing but rounding is left of a smaller one, it fades away
 _POLYNOMIAL = (3.4445, -4.7750, 2.0315)  # of odd powers; five rounds take all from .003 to 1 between .68 and 1.21
 
 
 class Muon(SGD):
-    """Convolutions keep their norm and move by `turn` of it for every `lr`; all else moves as SGD has it."""
+    """Convolutions have the norm of an orthogonal matrix and move by `turn` of it for every `lr`; all else as by SGD.
+
+    Batch norm or weight norm behind a convolution takes its norm away. Weight decay could change nothing but the norm,
+    so convolutions have none.
+    """
 
     def __init__(self, parameters: Iterable[nn.Parameter], lr: float | Tensor, *, ratio: float, **options: Any) -> None:
         """`ratio`: of turn to rate, so that one schedule is for both."""
         super().__init__(parameters, lr, **options)
         self.ratio, self.streams = ratio, defaultdict[torch.Size, torch.cuda.Stream](torch.cuda.Stream)
         if not any(map(_turns, self.param_groups[0]["params"])):
-            raise UserError("optimizer.name is muon: that is for convolutions, of which the network has none; use sgd.")
+            raise UserError("optimizer.name is muon: it is for convolutions of images, and there is none; use sgd.")
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
@@ -55,10 +60,11 @@ class Muon(SGD):
         steps = torch._foreach_add(values, kept, alpha=momentum) if group["nesterov"] else kept
         # a row for each output; channels last, as fast mode has it, this copies nothing
         turns = orthogonal(torch.stack([step.movedim(1, -1).flatten(1) for step in steps]))
-        norm = min(turns.shape[1:]) ** 0.5  # that of a turn
+        norm = min(turns.shape[1:]) ** 0.5  # that of an orthogonal matrix, and about that of a turn
         for p, turn in zip(gradients, turns, strict=True):
             weight = p.movedim(1, -1)
-            weight.mul_(norm / weight.norm()).sub_(turn.view(weight.shape) * (group["lr"] * self.ratio))
+            weight.mul_(norm / weight.norm().clamp(min=_LEAST))
+            weight.sub_(turn.view(weight.shape) * (group["lr"] * self.ratio))
 
     def _kept(self, p: nn.Parameter) -> Tensor:
         if "momentum_buffer" not in self.state[p]:
@@ -78,7 +84,7 @@ def orthogonal(matrices: Tensor) -> Tensor:
     """Matrices with the same singular vectors, and singular values near 1. [N, rows, columns]."""
     a, b, c = _POLYNOMIAL
     wide = matrices if matrices.shape[1] <= matrices.shape[2] else matrices.mT
-    x = wide / wide.norm(dim=(1, 2), keepdim=True).clamp(min=torch.finfo(wide.dtype).tiny)
+    x = wide / wide.norm(dim=(1, 2), keepdim=True).clamp(min=_LEAST)
     for _ in range(_ROUNDS):
         square = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=b, alpha=c), x, beta=a)
@@ -88,4 +94,4 @@ def orthogonal(matrices: Tensor) -> Tensor:
 
 def _turns(p: Tensor) -> bool:
     """Whether this is a convolution's weight; the lengths of a normalized one have four dimensions too."""
-    return p.dim() == 4 and p[0].numel() > 1
+    return p.dim() == 4 and p.shape[1:].numel() > 1
