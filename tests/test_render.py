@@ -35,6 +35,9 @@ def test_the_rule_measures_time_by_arithmetic_and_by_icts(tmp_path: Path, monkey
     text = render.rule()
     assert "at most 1.15 for 2 of 3 pairs" in text and "more for vat with cnn13 3.00." in text
     assert "takes 2.20 ms, 10% more" in text
+    rows[1]["commit"] = "another"
+    (tmp_path / "results/h200/step.json").write_text(json.dumps({"rows": rows}))
+    assert "takes 2.20 ms, measured apart" in render.rule()
 
 
 def test_vat_cannot_keep_the_rule_in_float32(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
