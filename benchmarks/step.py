@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/h200/step.json"))
     parser.add_argument("--networks", default="cnn13,wrn-28-2,convnet")
     parser.add_argument("--algorithms", default=",".join(ALGORITHMS))
-    parser.add_argument("--versions", default="fp32,tf32,bf16,fast", help="also: captured, streamed")
+    parser.add_argument("--versions", default="fp32,tf32,bf16,fast", help="also: captured, streamed, muon")
     parser.add_argument("--updates", type=int, default=40, help="in a block; an eighth of it for what is eager")
     parser.add_argument("--images", type=int, default=50_000)
     arguments = parser.parse_args()
@@ -59,7 +59,8 @@ def main() -> None:
     for network, algorithm, version in product(*(names.split(",") for names in wanted)):
         row = {"network": network, "algorithm": algorithm, "version": version}
         try:
-            row |= bench.measure(recipe_for(network, algorithm), version)
+            recipe = recipe_for(network, algorithm)
+            row |= bench.measure(change(recipe, ["optimizer.name=muon"]) if version == "muon" else recipe, version)
         except Exception as problem:  # a version that fails is a result too
             row["failed"] = f"{type(problem).__name__}: {problem}"[:300]
         now = provenance(device)
