@@ -59,8 +59,7 @@ def main() -> None:
     for network, algorithm, version in product(*(names.split(",") for names in wanted)):
         row = {"network": network, "algorithm": algorithm, "version": version}
         try:
-            recipe = recipe_for(network, algorithm)
-            row |= bench.measure(change(recipe, ["optimizer.name=muon"]) if version == "muon" else recipe, version)
+            row |= bench.measure(recipe_for(network, algorithm, version), version)
         except Exception as problem:  # a version that fails is a result too
             row["failed"] = f"{type(problem).__name__}: {problem}"[:300]
         now = provenance(device)
@@ -72,12 +71,13 @@ def main() -> None:
         arguments.out.write_text(json.dumps(content, indent=2) + "\n")  # so that nothing measured is lost
 
 
-def recipe_for(network: str, algorithm: str) -> Recipe:
+def recipe_for(network: str, algorithm: str, version: str = "fast") -> Recipe:
     """ICT's recipe of the paper with another algorithm and network; 100 labeled and 100 unlabeled images."""
     recipe = replace(RECIPES["cifar10-4000/ict"], network=Part(network))
     needs = ALGORITHMS[algorithm]().needs
     settings = [f"algorithm={algorithm}", "inputs.zca_epsilon=1e-3", "train.steps=10000"]
-    return change(recipe, settings if needs.teacher else [*settings, "average.decay=none"])
+    settings += [] if needs.teacher else ["average.decay=none"]
+    return change(recipe, [*settings, "optimizer.name=muon"] if version == "muon" else settings)
 
 
 def made_up(n: int) -> Dataset:

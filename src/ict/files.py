@@ -47,6 +47,12 @@ def check_place(path: Path) -> None:
         raise UserError(f"{path.parent} is no folder: make it, or name another place than {path}.")
 
 
+def check_folder(path: Path, option: str) -> None:
+    """Refuse the name of a folder that is a file already."""
+    if path.exists() and not path.is_dir():
+        raise UserError(f"{path} is a file: name a folder with {option}.")
+
+
 def write_atomic(path: Path, content: bytes) -> None:
     with replacing(path) as file:
         file.write(content)

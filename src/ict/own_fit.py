@@ -7,6 +7,7 @@ from ict.auto import AUTO, choose
 from ict.calibrated import calibrate
 from ict.data.own_parts import GivenParts, arrange
 from ict.errors import UserError
+from ict.files import check_folder
 from ict.fit_outputs import Fit, origin, spread, write_outputs
 from ict.fitted import Fitter, Look, Network
 from ict.graph import GraphPropagation
@@ -21,8 +22,7 @@ def fit_files(given: GivenParts, out: Path, method: str, fitter: Fitter, seed: i
     """Train, measure on labeled examples that were held out, write the model and what it says; a summary in words."""
     for source in given.sources:
         only_read(source, out)
-    if out.exists() and not out.is_dir():
-        raise UserError(f"{out} is a file: name a folder with --out.")
+    check_folder(out, "--out")
     if (out / "config.json").exists():
         raise UserError(f"{out} already holds a model: name another folder with --out.")
     data = given.data

@@ -98,47 +98,57 @@ def train(
         folder = Folder(Path(out)) if out is not None else None
         if folder:
             folder.check(recipe, seed, resume=resume, force=force)
-        changed_at: list[int] = []
         threads = threads_for(data)
-    with memory_told(target), untouched_globals(target, threads, exact=not fast), ExitStack() as held:
-        with ranks.together():
-            job = prepare(recipe, seed, data, network, target, folder if resume and not force else None, ranks=ranks)
-        state = job.state
-        # a network of the caller's own may have been drawn anew by each process
-        ranks.copy_first_(t for network in state.networks for t in (*network.parameters(), *network.buffers()))
-        if folder:
-            finished = None if force else _finished(folder, job, ranks, test)
-            if finished is not None:
-                return finished
-            ranks.by_first(lambda: held.enter_context(folder.alone()))
-            # again: until now another process may have begun a run here
-            changed = ranks.by_first(lambda: folder.check(recipe, seed, resume=resume, force=force))
-            if resume:
-                _resume(folder, state, ranks)  # first, since it may refuse, and then nothing must have changed
-            changed_at = ranks.by_first(lambda: _start(folder, job, changed))
-        curve = _looks(folder.read_metrics()) if folder and ranks.first else []
-
-        def record(metrics: loop.Record) -> None:
-            curve.extend(_looks([metrics]))
+    with ExitStack() as held:  # the folder, until the result is written
+        with memory_told(target), untouched_globals(target, threads, exact=not fast):
+            with ranks.together():
+                given = folder if resume and not force else None
+                job = prepare(recipe, seed, data, network, target, given, ranks=ranks)
+            # a network of the caller's own may have been drawn anew by each process
+            ranks.copy_first_(t for one in job.state.networks for t in (*one.parameters(), *one.buffers()))
             if folder:
-                folder.add_metrics(metrics)
-            if log:
-                log(metrics)
+                finished = None if force else _finished(folder, job, ranks, test)
+                if finished is not None:
+                    return finished
+                ranks.by_first(lambda: held.enter_context(folder.alone()))
+                _begin(folder, job, ranks, resume=resume, force=force)
+            saver = checkpoint.Saver(folder.path, checkpoint_seconds) if folder and ranks.first else None
+            final, curve = _trained(job, ranks, folder, saver, log, fast=fast, shared=shared)
+        with memory_told(target), untouched_globals(target, threads):
+            told = {"tested": test, "mode": "fast" if fast else "exact"}
+            result = ranks.by_first(lambda: job.result(final) | told | _history(folder, curve))
+            if folder and ranks.first:
+                folder.save_tensors(folder.model, final.state_dict())
+                write_json(folder.result, result)
+    return Run(result, final, job.view, folder.path if folder else None)
 
-        saver = checkpoint.Saver(folder.path, checkpoint_seconds) if folder and ranks.first else None
-        valid = _on_device(job.valid, target)
-        watch = loop.Watch(valid, job.view, recipe.eval, evaluator if fast else None)
-        with shared_norms(ranks, state.networks if shared else ()):
-            loop.train(job.program, state, watch, record, saver, updater(job, fast, shared))
-            network = final_network(job.program, state, recipe.swa)
-        still_held = held.pop_all()
-    with still_held, memory_told(target), untouched_globals(target, threads):
-        told = {"tested": test, "mode": "fast" if fast else "exact", "changed_at": changed_at, "curve": curve}
-        result = ranks.by_first(lambda: job.result(network) | told)
-        if folder and ranks.first:
-            folder.save_tensors(folder.model, network.state_dict())
-            write_json(folder.result, result)
-    return Run(result, network, job.view, folder.path if folder else None)
+
+def _trained(
+    job: Job,
+    ranks: Ranks,
+    folder: Folder | None,
+    saver: checkpoint.Saver | None,
+    log: Callable[[loop.Record], None] | None,
+    *,
+    fast: bool,
+    shared: bool,
+) -> tuple[nn.Module, list[loop.Record]]:
+    """The network that the run ends with, and its validation errors on the way."""
+    state, target = job.state, job.state.first_bad.device
+    curve = _looks(folder.read_metrics()) if folder and ranks.first else []
+
+    def record(metrics: loop.Record) -> None:
+        curve.extend(_looks([metrics]))
+        if folder:
+            folder.add_metrics(metrics)
+        if log:
+            log(metrics)
+
+    valid = _on_device(job.valid, target)
+    watch = loop.Watch(valid, job.view, job.recipe.eval, evaluator if fast else None)
+    with shared_norms(ranks, state.networks if shared else ()):
+        loop.train(job.program, state, watch, record, saver, updater(job, fast, shared))
+        return final_network(job.program, state, job.recipe.swa), curve
 
 
 def _on_device(examples: Examples, device: torch.device) -> Examples:
@@ -149,6 +159,10 @@ def _on_device(examples: Examples, device: torch.device) -> Examples:
 def _looks(records: Iterable[loop.Record]) -> list[loop.Record]:
     """The validation errors over a run: what the records say that were made when it was looked at."""
     return [{key: r[key] for key in _LOOK if key in r} for r in records if "valid_error_student" in r]
+
+
+def _history(folder: Folder | None, curve: list[loop.Record]) -> dict[str, Any]:
+    return {"changed_at": folder.changed_at if folder else [], "curve": curve}
 
 
 def _finished(folder: Folder, job: Job, ranks: Ranks, test: bool) -> Run | None:
@@ -166,14 +180,21 @@ def _finished(folder: Folder, job: Job, ranks: Ranks, test: bool) -> Run | None:
     return Run(result, network, job.view, folder.path)
 
 
-def _start(folder: Folder, job: Job, changed: bool) -> list[int]:
-    """After how many updates a changed recipe went on."""
-    step = job.state.step
-    changed_at = [*folder.changed_at, *([step] if changed else [])] if step else []
-    folder.create(job.recipe, job.seed, changed_at)
-    job.indices.save(folder.split)
-    folder.save_tensors(folder.inputs, job.view.whiten.state_dict())
-    return changed_at
+def _begin(folder: Folder, job: Job, ranks: Ranks, *, resume: bool, force: bool) -> None:
+    """Load the last checkpoint and make the folder this run's."""
+    # again: until the folder was locked another process may have begun a run in it
+    changed = ranks.by_first(lambda: folder.check(job.recipe, job.seed, resume=resume, force=force))
+    if resume:
+        _resume(folder, job.state, ranks)  # first, since it may refuse, and then nothing must have changed
+
+    def start() -> None:
+        step = job.state.step
+        changed_at = [*folder.changed_at, *([step] if changed else [])] if step else []
+        folder.create(job.recipe, job.seed, changed_at)
+        job.indices.save(folder.split)
+        folder.save_tensors(folder.inputs, job.view.whiten.state_dict())
+
+    ranks.by_first(start)
 
 
 def _check_sync(wanted: bool | None, fast: bool, ranks: Ranks) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ict.device import pick_device
 from ict.errors import UserError
-from ict.files import read_json, write_json
+from ict.files import check_folder, read_json, write_json
 from ict.job import load_data
 from ict.live_table import watch_study
 from ict.parallel import Result
@@ -72,8 +72,7 @@ def plan_trials(
     place = place or Place("")
     pick_device(place.device)
     home = out or Path("runs/trials-fast" if place.mode == "fast" else "runs/trials")
-    if results.exists() and not results.is_dir():
-        raise UserError(f"{results} is a file: name a folder with --results.")
+    check_folder(results, "--results")
     changes = list(settings)
     resolved = [change(find(name), changes) for name in dict.fromkeys(recipes)]
     cells = tuple(

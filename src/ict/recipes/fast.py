@@ -30,7 +30,7 @@ _CNN13: Changes = {"network.weight_norm": False}
 _MUON: Changes = {"optimizer.name": "muon", "optimizer.turn": 0.01, "optimizer.momentum": 0.95}
 _TWO_MINUTES: Changes = {**_MUON, "train.steps": 35_500, "average.decay": 0.9985}
 
-# what a cell has of its own; other lengths, these and those above, are for 240 s on one H200 with room to spare
+# what a cell has of its own; lengths, here and above, are for 240 s on one H200 with room to spare, unless they say so
 _CELLS: dict[str, Changes] = {
     "cifar10-1000": _TWO_MINUTES,
     "cifar10-2000": _TWO_MINUTES,
