@@ -53,7 +53,7 @@ _ABLATED: dict[str, Changes] = {
 _HEADLINE = "cifar10-4000"
 _TUNED = (_HEADLINE, "svhn-1000")  # methods are compared there too
 
-_FAIR_STEPS = 14_500  # a minute on one H200 for the slowest method but VAT
+_FAIR_STEPS = 14_500  # meant for a minute on one H200, for all methods but VAT
 # an average that changes as fast as a run of this length needs, and as many looks as `ict compare` has
 _FAIR: Changes = {**_MUON, "train.steps": _FAIR_STEPS, "average.decay": 0.997, "eval.every": _FAIR_STEPS // 20}
 
