@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,10 @@ def write(folder: Path, recipe: str, seed: int, error: float, seconds: float, **
         "threads": 1,
         "versions": {"torch": "2"},
         "commit": "abc",
-        "finished": f"2030-01-0{seed + 1}T00:00:00+00:00",
+        # every recipe at a time of day of its own, or two would have shared the GPU
+        "finished": (
+            datetime(2030, 1, seed + 1, 1) + timedelta(minutes=30 * measured.PUBLISHED.index(recipe))
+        ).isoformat(),
         # at most 7.29 % for the first time at four tenths of the run, of the teacher: the student is never that good
         "curve": [
             {"step": i, "seconds": seconds * i / 10, "valid_error_student": 0.5, "valid_error_teacher": 0.29 / i}
@@ -132,6 +136,20 @@ def test_every_seed_is_shown_with_its_file(folder: Path) -> None:
     ]
     assert found[7].startswith("[0](../results/h200/cifar10-4000-ict-fast-seed0.json), [1](../")
     assert row(block("results"), "svhn-1000/ict-fast")[1:4] == ["3.89 ± 0.04", measured.NOT_RUN, "-"]
+
+
+def test_seconds_beside_another_run_on_the_gpu_are_marked(folder: Path) -> None:
+    """From 12:00 to 12:01, after it to 12:03, and from 12:02:30 to 12:04."""
+    day = "2030-01-01T12:0"
+    write(folder, HEADLINE_60, 0, 0.08, 60, finished=f"{day}1:00+00:00")
+    write(folder, FAST, 0, 0.07, 120, finished=f"{day}3:00+00:00")
+    alone = block("results")
+    assert row(alone, FAST)[4] == "120" and "shared" not in alone + block("headline")
+    write(folder, measured.AUTHORS, 0, 0.08, 90, finished=f"{day}4:00+00:00")
+    for name, seconds in ((FAST, "120 (shared)"), (measured.AUTHORS, "90 (shared)"), (HEADLINE_60, "60")):
+        assert row(block("results"), name)[4] == row(block("headline"), name)[4] == seconds
+    assert 'Seconds that are "shared"' in block("headline") and 'Seconds that are "shared"' in block("results")
+    assert "took 90 s, beside other runs" in block("time-to-accuracy")
 
 
 def test_a_run_of_other_settings_or_with_part_of_the_test_set_does_not_count(folder: Path) -> None:

@@ -6,6 +6,7 @@ Any of the files may be missing: what was not run is said to be so. tools/render
 import io
 import json
 from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
 from statistics import fmean
@@ -39,6 +40,10 @@ AUTHORS = "cifar10-4000/ict"  # their recipe as it is
 TASKS = {"cifar10-4000-fair": "CIFAR-10 with 4,000 labels", "svhn-1000-fair": "SVHN with 1,000 labels"}
 SEEDS = (0, 1, 2)  # fixed before the first run
 PUBLISHED = [AUTHORS, *(name for name in RECIPES if "/ict-fast" in name or name.partition("/")[0] in TASKS)]
+_CELLS = [name for name in PUBLISHED if name.endswith("/ict-fast") and name not in BUDGETS]
+_ABLATED = [name for name in PUBLISHED if "/ict-fast-" in name and name not in BUDGETS]
+HEADLINE = [*BUDGETS, *_CELLS, AUTHORS]
+OF_ICT = [*BUDGETS, *_CELLS, *_ABLATED, AUTHORS]
 NOT_RUN = "not run yet"
 
 
@@ -49,7 +54,7 @@ def read_runs() -> Runs:
 
 def headline(runs: Runs) -> str:
     """The README's opening."""
-    shown = [name for name in (*BUDGETS, AUTHORS) if name in runs]
+    shown = [name for name in HEADLINE if name in runs]
     if not shown:
         return (
             "`cifar10-4000/ict-fast` and its relatives are recipes of our own for time to accuracy in the paper's "
@@ -64,7 +69,7 @@ def headline(runs: Runs) -> str:
         "ICT with CNN-13, in the fast recipes without weight norm and ZCA, and the paper's numbers of labeled and "
         "validation images; shifts and, on CIFAR-10, flips are the only augmentation; "
         f"{_origin(runs, shown)}. {_authors()} "
-        "Every run, and how SVHN was rebuilt: [docs/results.md](docs/results.md)."
+        f"{_told_of_sharing(runs, shown)}Every run, and how SVHN was rebuilt: [docs/results.md](docs/results.md)."
     )
     return "\n\n".join([table, told, *_standing(runs)])
 
@@ -72,7 +77,8 @@ def headline(runs: Runs) -> str:
 def results(runs: Runs) -> str:
     """Seed by seed."""
     heads = ["recipe", "paper (%)", "test error (%), seeds", "each seed", "seconds a run", "updates", "run on", "files"]
-    return markdown(heads, [_run_row(runs, name) for name in (*BUDGETS, AUTHORS)])
+    table = markdown(heads, [_run_row(runs, name) for name in OF_ICT])
+    return f"{table}\n\n{_told_of_sharing(runs, OF_ICT)}".strip()
 
 
 def networks(runs: Runs) -> str:
@@ -84,7 +90,7 @@ def networks(runs: Runs) -> str:
         "validation error, last": "valid_error",
         "validation error, best": "valid_error_best",
     }
-    shown = [name for name in PUBLISHED if name in runs and name.partition("/")[0] not in TASKS]
+    shown = [name for name in OF_ICT if name in runs]
     if not shown:
         return f"Student and teacher: {NOT_RUN}."
     rows = [[_code(name), *(ranking.percent([r[key] for r in runs[name]]) for key in keys.values())] for name in shown]
@@ -130,7 +136,10 @@ def time_to_accuracy(runs: Runs) -> str:
             ]
         )
     heads += ["against the paper", "seconds until the validation error is the paper's test error"]
-    own = f" The authors' recipe in this program takes {_seconds(runs, AUTHORS)} s." if AUTHORS in runs else ""
+    own = ""
+    if AUTHORS in runs:
+        own = f" Their recipe in this program took {over_seeds(runs[AUTHORS]).seconds:.0f} s"
+        own += ", beside other runs on the GPU." if _shared(runs, AUTHORS) else "."
     return f"{markdown(heads, rows)}\n\n{_authors()}{own}"
 
 
@@ -176,11 +185,10 @@ def rerun(runs: Runs) -> str:
 
 def missing(runs: Runs) -> str:
     """But for the comparison, which says it itself."""
-    names = [name for name in PUBLISHED if name.partition("/")[0] not in TASKS]
-    never = [_code(name) for name in names if name not in runs]
+    never = [_code(name) for name in OF_ICT if name not in runs]
     lacking = {
         name: set(SEEDS[:1] if name == AUTHORS else SEEDS) - {run["seed"] for run in runs[name]}
-        for name in names
+        for name in OF_ICT
         if name in runs
     }
     short = [
@@ -246,7 +254,7 @@ def _draw_curves(path: Path, runs: Runs) -> None:
             xscale="log",
             yscale="log",
         )
-        for axis, ticks in ((axes.xaxis, (15, 30, 60, 120, 240, 480)), (axes.yaxis, (3, 5, 7, 10, 20, 40, 80))):
+        for axis, ticks in ((axes.xaxis, (15, 30, 60, 120, 240, 480, 960)), (axes.yaxis, (3, 5, 7, 10, 20, 40, 80))):
             axis.set_ticks(ticks, map(str, ticks))
             axis.set_ticks([], minor=True)
         axes.grid(alpha=0.3)
@@ -355,7 +363,31 @@ def _number(runs: Runs, name: str) -> str:
 
 
 def _seconds(runs: Runs, name: str) -> str:
-    return f"{over_seeds(runs[name]).seconds:.0f}" if name in runs else "-"
+    if name not in runs:
+        return "-"
+    return f"{over_seeds(runs[name]).seconds:.0f}" + (" (shared)" if _shared(runs, name) else "")
+
+
+def _told_of_sharing(runs: Runs, names: Iterable[str]) -> str:
+    if not any(name in runs and _shared(runs, name) for name in names):
+        return ""
+    return 'Seconds that are "shared" are of runs beside others on the same GPU, which slows both. '
+
+
+def _shared(runs: Runs, name: str) -> bool:
+    """Whether one of these runs trained while another did: all files here are of one GPU."""
+    others = [run for of_recipe in runs.values() for run in of_recipe]
+    return any(run is not other and _overlap(run, other) for run in runs[name] for other in others)
+
+
+def _overlap(run: Result, other: Result) -> bool:
+    (begin, end), (other_begin, other_end) = _training(run), _training(other)
+    return begin < other_end and other_begin < end
+
+
+def _training(run: Result) -> tuple[datetime, datetime]:
+    end = datetime.fromisoformat(run["finished"])
+    return end - timedelta(seconds=run["seconds"]), end
 
 
 def _optimizer(name: str) -> str:

@@ -252,12 +252,15 @@ def rule() -> str:
             above.append(f"{algorithm} with {network} {times:.2f}")
     fast, streamed = (rows["cnn13", "ict", version] for version in ("fast", "streamed"))
     together = fast.get("commit") == streamed.get("commit")  # else the two were measured on different days
-    more = f", {streamed['ms'] / fast['ms'] - 1:.0%} more" if together else ", measured apart from the table above"
+    fetched = " and ".join(
+        f"{streamed[key]:.2f} ms" + (f" ({streamed[key] / fast['ms'] - 1:.0%} more)" if together else "")
+        for key in ("ms", "ms_again")
+    )
     return (
         f"Time for each unit of arithmetic, as a multiple of ICT's on the same network: at most {RULE} for "
         f"{n - len(above)} of {n} pairs of method and network, and more for {', '.join(above)}. With examples fetched "
-        "from the host's "
-        f"memory an update of ICT with CNN-13 takes {streamed['ms']:.2f} ms{more}."
+        f"from the host's memory an update of ICT with CNN-13 takes {fetched}, timed twice"
+        f"{'' if together else ' and apart from the table above'}."
     )
 
 
