@@ -330,9 +330,9 @@ def _valid(look: dict[str, float]) -> float:
 def _reported(name: str) -> Reported | None:
     """The paper's number for the cell that a recipe is of."""
     cell, _, method = name.partition("/")
-    for ending in ("-120s", "-60s"):
-        method = method.removesuffix(ending)
-    return RECIPES[f"{cell.removesuffix('-fair')}/{method.replace('ict-fast', 'ict')}"].reported
+    if method.startswith("ict"):
+        method = "-".join(word for word in method.split("-") if word not in ("fast", "120s", "60s"))
+    return RECIPES[f"{cell.removesuffix('-fair')}/{method}"].reported
 
 
 def _run_row(runs: Runs, name: str) -> list[str]:

@@ -57,9 +57,10 @@ def table(name: str, format: Format = "text", folder: Path | None = None) -> str
     if name not in TABLES:
         raise unknown("table", name, TABLES)
     printed = TABLES[name]
-    names = [name for row in printed.rows for recipe in row.cells if recipe for name in (recipe, fast_of(recipe))]
-    runs = counted(find_results(folder), filter(None, names))
-    rows = [(row.title, [_cell(recipe, runs) for recipe in row.cells]) for row in printed.rows]
+    recipes = [recipe for row in printed.rows for recipe in row.cells if recipe]
+    fast = {recipe: fast_of(recipe, printed.fast) for recipe in recipes}
+    runs = counted(find_results(folder), filter(None, (*fast, *fast.values())))
+    rows = [(row.title, [_cell(recipe, fast, runs) for recipe in row.cells]) for row in printed.rows]
     return {"text": _text, "md": _markdown, "csv": _csv, "json": _json}[format](printed, rows)
 
 
@@ -84,12 +85,12 @@ def _is_result(content: Any) -> bool:
     return isinstance(content, dict) and all(isinstance(content.get(key), kind) for key, kind in _RESULT.items())
 
 
-def fast_of(recipe: str) -> str | None:
-    """The name of a cell's fast recipe, where there is one."""
+def fast_of(recipe: str, ict: str) -> str | None:
+    """The name of a cell's fast recipe, where there is one: of ICT the one called `ict`, or else the cell's own."""
     cell, _, method = recipe.partition("/")
-    ict = method == "ict" or method.startswith("ict-")
-    name = f"{cell}/ict-fast{method.removeprefix('ict')}" if ict else f"{cell}-fair/{method}"
-    return name if name in RECIPES else None
+    of_ict = method == "ict" or method.startswith("ict-")
+    names = [f"{cell}/{fast}{method.removeprefix('ict')}" for fast in (ict, "ict-fast")]
+    return next((name for name in (names if of_ict else [f"{cell}-fair/{method}"]) if name in RECIPES), None)
 
 
 def counted(results: Iterable[Result], names: Iterable[str]) -> dict[str, list[Result]]:
@@ -122,11 +123,12 @@ def over_seeds(runs: list[Result]) -> Ours:
     return Ours(fmean(errors), deviation, [run["seed"] for run in runs], fmean(run["seconds"] for run in runs))
 
 
-def _cell(recipe: str | None, runs: dict[str, list[Result]]) -> Cell:
+def _cell(recipe: str | None, fast_recipes: dict[str, str | None], runs: dict[str, list[Result]]) -> Cell:
     if recipe is None:
         return Cell()
-    ours, fast = (over_seeds(runs[name]) if name in runs else None for name in (recipe, fast_of(recipe)))
-    return Cell(recipe, RECIPES[recipe].reported, ours, fast_of(recipe), fast)
+    fast_recipe = fast_recipes[recipe]
+    ours, fast = (over_seeds(runs[name]) if name in runs else None for name in (recipe, fast_recipe))
+    return Cell(recipe, RECIPES[recipe].reported, ours, fast_recipe, fast)
 
 
 def number(value: Reported | Ours | None) -> str:
