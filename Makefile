@@ -30,7 +30,7 @@ format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Every number and picture in the README and the docs, from scratch: about an hour on two cores.
+# The numbers and pictures in the README and the docs that need no GPU, from scratch: about an hour on two cores.
 results: setup
 	$(BIN)/ict demo --out runs/results --seeds 10
 	cp runs/results/demo.json results/demo-10.json
@@ -54,6 +54,7 @@ results: setup
 	$(BIN)/python benchmarks/graph.py --out results/graph.json
 	$(BIN)/python benchmarks/ranks.py --out results/ranks.json
 	$(BIN)/python benchmarks/shards.py --out results/shards.json
+	$(BIN)/python benchmarks/waves.py --out results/waves.json
 	$(BIN)/python examples/digits_four_labels.py > results/digits_four_labels.txt
 	$(BIN)/python tools/render.py
 	$(BIN)/python tools/methods.py

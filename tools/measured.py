@@ -95,7 +95,8 @@ def networks(runs: Runs) -> str:
         return f"Student and teacher: {NOT_RUN}."
     rows = [[_code(name), *(ranking.percent([r[key] for r in runs[name]]) for key in keys.values())] for name in shown]
     return markdown(["recipe", *keys], rows) + (
-        "\n\nAll in percent: errors on the test images, and in the last two columns on the validation images."
+        "\n\nAll in percent: errors on the test images, and in the last two columns on the validation images. The best "
+        "is chosen by looks during training, in fast mode in half precision, so the last, in float32, can be below it."
     )
 
 
@@ -165,17 +166,19 @@ def curves(runs: Runs) -> str:
     """The picture, where there is something to draw."""
     if not _drawn(runs):
         return f"Curves: {NOT_RUN}."
-    return "![validation error over seconds of training](img/results.png)"
+    picture = "![validation error over seconds of training](img/results.png)"
+    slowed = [_code(name) for name in _drawn(runs) if _shared(runs, name)]
+    return picture + (f"\n\nShared the GPU, so that its seconds are too many: {', '.join(slowed)}." if slowed else "")
 
 
 def rerun(runs: Runs) -> str:
     """The command for all of it, and what it costs."""
     hours = sum(len(SEEDS) * over_seeds(of_recipe).seconds for of_recipe in runs.values()) / 3600
-    spent = sum(run["seconds"] for of_recipe in runs.values() for run in of_recipe) / 3600
+    busy = _busy([run for of_recipe in runs.values() for run in of_recipe]).total_seconds() / 3600
     command = "ict trials --seeds 0-2 --mode fast --data-dir DIR --results results/h200"
     cost = (
-        f"The {len(runs)} of these {len(PUBLISHED)} recipes that have been run take {hours:.1f} GPU hours of training "
-        f"with {len(SEEDS)} seeds each; the runs behind this page took {spent:.1f}."
+        f"The {len(runs)} of these {len(PUBLISHED)} recipes that have been run take at most {hours:.1f} GPU hours of "
+        f"training with {len(SEEDS)} seeds each; the runs behind this page took {busy:.1f}."
     )
     if len(runs) < len(PUBLISHED):
         cost += " What the others take is not measured yet."
@@ -383,6 +386,16 @@ def _shared(runs: Runs, name: str) -> bool:
 def _overlap(run: Result, other: Result) -> bool:
     (begin, end), (other_begin, other_end) = _training(run), _training(other)
     return begin < other_end and other_begin < end
+
+
+def _busy(runs: list[Result]) -> timedelta:
+    """How long at least one of them trained."""
+    total, until = timedelta(), None
+    for begin, end in sorted(map(_training, runs)):
+        begin = begin if until is None else max(begin, until)
+        total += max(end - begin, timedelta())
+        until = end if until is None else max(end, until)
+    return total
 
 
 def _training(run: Result) -> tuple[datetime, datetime]:

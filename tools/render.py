@@ -204,15 +204,16 @@ def ladder() -> str:
             fast, rest = found[-1], ["-", "-", "-", "-"]
             if "ms" in fast:
                 arithmetic, cost = fast["gflop"] / base["gflop"], fast["ms"] / base["ms"]
-                share = fast["gflop"] / fast["ms"] / result["peak_tflops_bf16"]  # GFLOP a millisecond are TFLOP/s
-                rest = [f"{fast['ms_again']:.2f}", f"{share:.0%}", f"{arithmetic:.2f}", f"{cost:.2f}"]
+                share = f"{fast['share_of_peak']:.0%}"
+                rest = [f"{fast['ms_again']:.2f}", share, f"{arithmetic:.2f}", f"{cost:.2f}"]
             lines.append(f"| {algorithm} | " + " | ".join([*times, *rest]) + " |")
         lines.append("")
+    days = sorted(row["finished"][:10] for row in result["rows"])
     return "\n".join(lines) + (
         "\nMilliseconds an update at 100 labeled and 100 unlabeled images, everything included, in four versions; the "
-        "last one timed again; the share it reaches of a large bfloat16 product "
-        f"({result['peak_tflops_bf16']:.0f} TFLOP/s); counted arithmetic and measured time as multiples of supervised "
-        f"training's. {result['machine']}, torch {result['versions']['torch']}, {result['finished'][:10]}. "
+        "last one timed again; the share it reaches of a large bfloat16 product on the same day "
+        f"({result['peak_tflops_bf16']:.0f} TFLOP/s on the last); counted arithmetic and measured time as multiples of "
+        f"supervised training's. {result['machine']}, torch {result['versions']['torch']}, {days[0]} to {days[-1]}. "
         "File: [step.json](../results/h200/step.json)."
     )
 
@@ -221,13 +222,15 @@ def gpu() -> str:
     """The numbers of fast mode in words."""
     step, reference, startup = (read(f"h200/{name}") for name in ("step", "reference", "startup"))
     rows = step_rows()
-    ict, wide, plain = rows["cnn13", "ict", "fast"], rows["wrn-28-2", "ict", "fast"], rows["cnn13", "ict", "fp32"]
+    ict, muon, plain = (rows["cnn13", "ict", version] for version in ("fast", "muon", "fp32"))
+    wide = rows["wrn-28-2", "ict", "fast"]
     seconds, memory = startup["seconds_to_first_update"], max(row.get("memory_gb", 0) for row in step["rows"])
     return (
         f"An update of ICT with CNN-13 takes {ict['ms']:.2f} ms on one {step['machine']}, "
         f"{plain['ms'] / ict['ms']:.0f} times less than the plain float32 step and {reference['ms'] / ict['ms']:.0f} "
         f"times less than a program in the style of 2019 on the same machine ({reference['ms']:.0f} ms, "
-        f"[reference.json](../results/h200/reference.json)); with WRN-28-2 it takes {wide['ms']:.2f} ms. No method "
+        f"[reference.json](../results/h200/reference.json)); with Muon instead of SGD it takes {muon['ms']:.2f} ms, "
+        f"with WRN-28-2 {wide['ms']:.2f} ms. No method "
         f"and network here needs more than {memory:.1f} GB. 10,000 images are evaluated in "
         f"{ict['evaluation_seconds']:.2f} s during training and in {plain['evaluation_seconds']:.2f} s in float32, as "
         f"the final number is. From the command to the first update it takes {seconds['cold']:.0f} s, "

@@ -4,7 +4,7 @@
 
 f' is the mean teacher, or the student itself where a recipe has no average (the paper's first ablation).
 The other fields are choices in which the paper and the authors' program differ, or that the
-paper leaves open ("any loss"); the defaults are the paper's text. See docs/deviations.md.
+paper leaves open ("any loss"). docs/deviations.md has both, and which the defaults are.
 """
 
 from dataclasses import dataclass

@@ -36,7 +36,7 @@ _NOTES = {
     "mixup": "The paper does not say how this row was trained: ICT's data, network, alpha and number of updates.",
     "manifold-mixup": "The paper does not say how this row was trained: ICT's data, network, alpha and number of "
     "updates, mixed at the input or behind one of the three blocks, as its program can.",
-    "ict": "The paper's text, its program where the text is silent; docs/deviations.md has both.",
+    "ict": "The paper's text or its program's choice; docs/deviations.md says which, and what neither has.",
     "ict-no-teacher": "ICT's settings of this cell, the student as its own teacher; printed for CIFAR-10 alone.",
     "ict-plain-supervised": "ICT's settings of this cell, the labeled batch not mixed; printed for CIFAR-10 alone.",
 }
