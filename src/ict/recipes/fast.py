@@ -71,8 +71,8 @@ def fast_recipes(paper: Mapping[str, Recipe]) -> Iterator[tuple[str, Recipe]]:
     """<cell>/ict-fast and its relatives, and <cell>-fair/<method>, from the paper's recipes by name."""
     for cell, own in _CELLS.items():
         recipe = _changed(_based(paper[f"{cell}/ict"]), own)
-        kind = "tuned" if cell in _TUNED else "weighed" if "train.weight" in own else "untuned"
-        yield f"{cell}/ict-fast", replace(recipe, note=_NOTES[kind])
+        chosen = "tuned" if cell in _TUNED else "weighed" if "train.weight" in own else "untuned"
+        yield f"{cell}/ict-fast", replace(recipe, note=_NOTES[chosen])
         if cell == _HEADLINE:
             for kind, variants in (("shorter", _SHORTER), ("ablated", _ABLATED)):
                 for name, changes in variants.items():
