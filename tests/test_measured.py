@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ def write(folder: Path, recipe: str, seed: int, error: float, seconds: float, **
         "commit": "abc",
         # every recipe at a time of day of its own, or two would have shared the GPU
         "finished": (
-            datetime(2030, 1, seed + 1, 1) + timedelta(minutes=30 * measured.PUBLISHED.index(recipe))
+            datetime(2030, 1, seed + 1, 1, tzinfo=UTC) + timedelta(minutes=30 * measured.PUBLISHED.index(recipe))
         ).isoformat(),
         # at most 7.29 % for the first time at four tenths of the run, of the teacher: the student is never that good
         "curve": [

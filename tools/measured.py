@@ -6,7 +6,7 @@ Any of the files may be missing: what was not run is said to be so. tools/render
 import io
 import json
 from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
 from statistics import fmean
@@ -102,7 +102,7 @@ def networks(runs: Runs) -> str:
 
 def evaluated(runs: Runs) -> str:
     """What `ict evaluate` says of the saved models on another device."""
-    trained = {(run["recipe_id"], run["seed"]): run for of_recipe in runs.values() for run in of_recipe}
+    trained = {(run["recipe_id"], run["seed"]): run for run in _all(runs)}
     rows, differences = [], []
     for path in sorted(EVALUATED.glob("*.json")):
         found = json.loads(path.read_text())
@@ -174,7 +174,7 @@ def curves(runs: Runs) -> str:
 def rerun(runs: Runs) -> str:
     """The command for all of it, and what it costs."""
     hours = sum(len(SEEDS) * over_seeds(of_recipe).seconds for of_recipe in runs.values()) / 3600
-    busy = _busy([run for of_recipe in runs.values() for run in of_recipe]).total_seconds() / 3600
+    busy = _busy(runs).total_seconds() / 3600
     command = "ict trials --seeds 0-2 --mode fast --data-dir DIR --results results/h200"
     cost = (
         f"The {len(runs)} of these {len(PUBLISHED)} recipes that have been run take at most {hours:.1f} GPU hours of "
@@ -273,7 +273,7 @@ def _drawn(runs: Runs) -> list[str]:
 
 
 def _assembled(task: str, runs: Runs) -> dict[str, Any] | None:
-    return assembled(task, (run for of_recipe in runs.values() for run in of_recipe))
+    return assembled(task, _all(runs))
 
 
 def _others(task: str) -> dict[str, Reported | None]:
@@ -338,6 +338,10 @@ def _reported(name: str) -> Reported | None:
     return RECIPES[f"{cell.removesuffix('-fair')}/{method}"].reported
 
 
+def _all(runs: Runs) -> list[Result]:
+    return [run for of_recipe in runs.values() for run in of_recipe]
+
+
 def _run_row(runs: Runs, name: str) -> list[str]:
     paper = number(_reported(name))
     if name not in runs:
@@ -379,8 +383,7 @@ def _told_of_sharing(runs: Runs, names: Iterable[str]) -> str:
 
 def _shared(runs: Runs, name: str) -> bool:
     """Whether one of these runs trained while another did: all files here are of one GPU."""
-    others = [run for of_recipe in runs.values() for run in of_recipe]
-    return any(run is not other and _overlap(run, other) for run in runs[name] for other in others)
+    return any(run is not other and _overlap(run, other) for run in runs[name] for other in _all(runs))
 
 
 def _overlap(run: Result, other: Result) -> bool:
@@ -388,13 +391,12 @@ def _overlap(run: Result, other: Result) -> bool:
     return begin < other_end and other_begin < end
 
 
-def _busy(runs: list[Result]) -> timedelta:
+def _busy(runs: Runs) -> timedelta:
     """How long at least one of them trained."""
-    total, until = timedelta(), None
-    for begin, end in sorted(map(_training, runs)):
-        begin = begin if until is None else max(begin, until)
-        total += max(end - begin, timedelta())
-        until = end if until is None else max(end, until)
+    total, until = timedelta(), datetime.min.replace(tzinfo=UTC)
+    for begin, end in sorted(map(_training, _all(runs))):
+        total += max(end - max(begin, until), timedelta())
+        until = max(end, until)
     return total
 
 

@@ -204,8 +204,7 @@ def ladder() -> str:
             fast, rest = found[-1], ["-", "-", "-", "-"]
             if "ms" in fast:
                 arithmetic, cost = fast["gflop"] / base["gflop"], fast["ms"] / base["ms"]
-                share = f"{fast['share_of_peak']:.0%}"
-                rest = [f"{fast['ms_again']:.2f}", share, f"{arithmetic:.2f}", f"{cost:.2f}"]
+                rest = [f"{fast['ms_again']:.2f}", f"{fast['share_of_peak']:.0%}", f"{arithmetic:.2f}", f"{cost:.2f}"]
             lines.append(f"| {algorithm} | " + " | ".join([*times, *rest]) + " |")
         lines.append("")
     days = sorted(row["finished"][:10] for row in result["rows"])

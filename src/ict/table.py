@@ -88,9 +88,10 @@ def _is_result(content: Any) -> bool:
 def fast_of(recipe: str, ict: str) -> str | None:
     """The name of a cell's fast recipe, where there is one: of ICT the one called `ict`, or else the cell's own."""
     cell, _, method = recipe.partition("/")
-    of_ict = method == "ict" or method.startswith("ict-")
-    names = [f"{cell}/{fast}{method.removeprefix('ict')}" for fast in (ict, "ict-fast")]
-    return next((name for name in (names if of_ict else [f"{cell}-fair/{method}"]) if name in RECIPES), None)
+    names = [f"{cell}-fair/{method}"]
+    if method == "ict" or method.startswith("ict-"):
+        names = [f"{cell}/{fast}{method.removeprefix('ict')}" for fast in (ict, "ict-fast")]
+    return next((name for name in names if name in RECIPES), None)
 
 
 def counted(results: Iterable[Result], names: Iterable[str]) -> dict[str, list[Result]]:
