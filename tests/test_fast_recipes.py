@@ -26,9 +26,9 @@ def test_a_fast_recipe_has_the_papers_data_split_and_shifts_and_flips_alone(name
 
 
 def test_the_ablations_take_away_one_thing_each() -> None:
-    fast = RECIPES["cifar10-4000/ict-fast-120s"].resolved()
+    fast = RECIPES["cifar10-4000/ict-fast-60s"].resolved()
     for name, setting in (("no-teacher", "average.decay=none"), ("plain-supervised", "algorithm.mix_labeled=false")):
-        ablated = RECIPES[f"cifar10-4000/ict-fast-120s-{name}"].resolved()
+        ablated = RECIPES[f"cifar10-4000/ict-fast-60s-{name}"].resolved()
         assert ablated.to_dict() == change(fast, [setting]).to_dict() != fast.to_dict()
     steps = [RECIPES[f"cifar10-4000/ict-fast{name}"].train.steps for name in ("", "-120s", "-60s")]
     assert steps[0] > steps[1] > steps[2]

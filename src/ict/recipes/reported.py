@@ -88,7 +88,7 @@ _PRINTED = {
             ("without the mean teacher", "ict-no-teacher"): ((19.56, 0.56), (14.35, 0.15), (11.19, 0.14)),
             ("without the mixup supervised loss", "ict-plain-supervised"): ((14.86, 0.39), (9.02, 0.12), (8.23, 0.22)),
         },
-        fast="ict-fast-120s",
+        fast="ict-fast-60s",
     ),
 }
 
