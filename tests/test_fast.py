@@ -15,6 +15,7 @@ from torch import Tensor
 from ict.algorithms import ALGORITHMS
 from ict.contract import Batch, Draws, Loss, Needs, Network
 from ict.engine.fast import Captured, FastForward
+from ict.engine.fetch import Fetcher
 from ict.engine.step import update
 from ict.job import Job, load_data, prepare
 from ict.ops import cross_entropy, one_hot
@@ -25,11 +26,15 @@ CPU = torch.device("cpu")
 
 
 class Stream:
+    def __init__(self, *_: object) -> None: ...
+
     def wait_stream(self, _: "Stream") -> None: ...
 
     def wait_event(self, _: "Stream") -> None: ...
 
-    def record(self) -> None: ...
+    def record(self, _: "Stream | None" = None) -> None: ...
+
+    def synchronize(self) -> None: ...
 
 
 class Graph:
@@ -170,3 +175,26 @@ def test_only_the_first_forward_of_the_teacher_runs_beside(monkeypatch: pytest.M
         teacher.received(batch)
         teacher(batch.u[0]), teacher(batch.u[0])
     assert beside == [teacher.stream] * 2
+
+
+def test_fetched_batches_are_copied_through_memory_that_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    empty = torch.empty
+
+    def counted(shape: Any, *, pin_memory: bool = False, **options: Any) -> Tensor:
+        asked.append(pin_memory)
+        return empty(shape, **options)
+
+    monkeypatch.setattr(torch, "empty", counted)
+    monkeypatch.setattr(Tensor, "record_stream", lambda *_: None)
+    x = torch.arange(60).reshape(20, 3)
+    fetch = Fetcher(x, CPU)
+    last: list[Tensor] = []
+    for n in range(10):
+        wanted = torch.tensor([n, 2 * n]), torch.tensor([19, n, 0])
+        kept = [tensor.clone() for tensor in last]
+        labeled, unlabeled, *examples = fetch(wanted)
+        assert all(map(torch.equal, last, kept)), "the batch before is still read while the next one comes"
+        assert all(map(torch.equal, (labeled, unlabeled, *examples), (*wanted, *(x[rows] for rows in wanted))))
+        last = [labeled, unlabeled, *examples]
+    assert asked.count(True) == asked.count(False) == 4 * len(fetch.slots) < 4 * 10

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ict.contract import Batch, Share
 from ict.data.dataset import Examples, Order
+from ict.engine.fetch import Fetcher
 from ict.engine.view import View
 from ict.rng import Rng, Use, fold
 from ict.settings import Train
@@ -84,7 +85,7 @@ class Batches:
     ) -> None:
         device = examples.y.device
         self.device = device
-        self.stream = torch.cuda.Stream(device) if examples.x.device != device else None  # what fetches examples
+        self.fetch = Fetcher(examples.x, device) if examples.x.device != device else None
         self.examples, self.view, self.views, self.seed = examples, view, views, seed
         self.layout, self.share = train.layout, share
         self.pair_groups = train.pair_groups // share.count  # of this rank's share
@@ -104,20 +105,10 @@ class Batches:
         """The rows of a step: the host's part, which reads permutations and keys."""
         rows = self._rows(step)
         picked = Picked(self.share.of(rows.labeled), self.share.of(rows.unlabeled))
-        if self.stream is None:
+        if self.fetch is None:
             return picked
-        current = torch.cuda.current_stream(self.device)
-        with torch.cuda.stream(self.stream):
-            examples = tuple(self._sent(_gathered(self.examples.x, rows)) for rows in picked.tensors)
-            fetched = Picked(self._sent(picked.labeled), self._sent(picked.unlabeled), examples)
-        current.wait_stream(self.stream)
-        for tensor in fetched.tensors:
-            tensor.record_stream(current)
-        return fetched
-
-    def _sent(self, x: Tensor) -> Tensor:
-        # a copy from memory that is not pinned would wait for the device
-        return (x if x.is_pinned() else x.pin_memory()).to(self.device, non_blocking=True)
+        labeled, unlabeled, *examples = self.fetch(picked.tensors)
+        return Picked(labeled, unlabeled, tuple(examples))
 
     def _rows(self, step: int) -> Picked:
         """Of the whole batch, whoever shares it."""
@@ -158,8 +149,3 @@ class Batches:
 
     def _stored(self, picked: Picked, stream: int) -> Tensor:
         return picked.fetched[stream] if picked.fetched else self.examples.x[picked[stream]]
-
-
-def _gathered(x: Tensor, rows: Tensor) -> Tensor:
-    staged = torch.empty((len(rows), *x.shape[1:]), dtype=x.dtype, pin_memory=True)
-    return torch.index_select(x, 0, rows, out=staged) if isinstance(x, Tensor) else x.take(rows, staged)

@@ -1,0 +1,64 @@
+"""Examples that stay in the host's memory, and how a batch of them gets to the device."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+_AHEAD = 4  # batches that may be under way; the host waits before it makes another
+
+
+class Fetcher:
+    """Copies rows of `x` to the device on a stream of its own, by way of pinned memory.
+
+    Both are asked for once and used in turn: whoever asks for pinned memory while the device works makes it wait, and
+    the further the host runs ahead, the more would be asked for.
+    """
+
+    def __init__(self, x: Tensor, device: torch.device) -> None:
+        self.x, self.device = x, device
+        self.stream = torch.cuda.Stream(device)
+        self.slots = [_Slot() for _ in range(_AHEAD)]
+        self.n_fetched = 0
+
+    def __call__(self, wanted: Sequence[Tensor]) -> list[Tensor]:
+        """On the device: the rows as they are, then their examples. They stay until the next few calls are made."""
+        current = torch.cuda.current_stream(self.device)
+        if self.n_fetched:  # by now all that reads the last batch has been told to
+            self.slots[(self.n_fetched - 1) % _AHEAD].read.record(current)
+        slot = self.slots[self.n_fetched % _AHEAD]
+        self.n_fetched += 1
+        slot.read.synchronize()
+        with torch.cuda.stream(self.stream):
+            if not slot.pairs:
+                slot.pairs = [self._pair(rows.shape, rows.dtype) for rows in wanted]
+                slot.pairs += [self._pair((len(rows), *self.x.shape[1:]), self.x.dtype) for rows in wanted]
+            for rows, (staged, _) in zip(wanted, slot.pairs, strict=False):
+                staged.copy_(rows)
+            for rows, (staged, _) in zip(wanted, slot.pairs[len(wanted) :], strict=True):
+                _gather(self.x, rows, staged)
+            for staged, sent in slot.pairs:
+                sent.copy_(staged, non_blocking=True)
+        current.wait_stream(self.stream)
+        for _, sent in slot.pairs:
+            sent.record_stream(current)
+        return [sent for _, sent in slot.pairs]
+
+    def _pair(self, shape: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        pinned = torch.empty(shape, dtype=dtype, pin_memory=True)
+        return pinned, torch.empty(shape, dtype=dtype, device=self.device)
+
+
+class _Slot:
+    """Memory for one batch."""
+
+    def __init__(self) -> None:
+        self.read = torch.cuda.Event()
+        self.pairs: list[tuple[Tensor, Tensor]] = []  # pinned, and on the device
+
+
+def _gather(x: Tensor, rows: Tensor, out: Tensor) -> None:
+    if isinstance(x, Tensor):
+        torch.index_select(x, 0, rows, out=out)
+    else:  # shards
+        x.take(rows, out)
