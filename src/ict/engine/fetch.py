@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -59,6 +60,7 @@ class _Slot:
 
 def _gather(x: Tensor, rows: Tensor, out: Tensor) -> None:
     if isinstance(x, Tensor):
-        torch.index_select(x, 0, rows, out=out)
+        # by one thread: torch's would wait for each other where other programs keep the processors busy
+        np.take(x.numpy(), rows.numpy(), axis=0, out=out.numpy(), mode="clip")
     else:  # shards
         x.take(rows, out)
