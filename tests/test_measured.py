@@ -124,6 +124,15 @@ def test_the_headline_has_mean_deviation_time_and_the_papers_number(folder: Path
     assert "svhn-1000" not in text, "what was not run is left out of the README"
 
 
+def test_the_headline_says_which_other_cells_reach_the_papers_number(folder: Path) -> None:
+    write(folder, "svhn-1000/ict-fast", 0, 0.03, 100)
+    assert "Other cells" not in block("headline")
+    write(folder, "svhn-500/ict-fast", 0, 0.0423, 100)
+    write(folder, "cifar10-2000/ict-fast", 0, 0.0927, 100)
+    told = "at or below it `svhn-500/ict-fast` 4.23 (4.23); above it `cifar10-2000/ict-fast` 9.27 (9.26)."
+    assert f"Other cells, the paper's number in brackets: {told}" in block("headline")
+
+
 def test_every_seed_is_shown_with_its_file(folder: Path) -> None:
     three_seeds(folder)
     found = row(block("results"), FAST)
