@@ -58,7 +58,7 @@ _FAIR: Changes = {**_MUON, "train.steps": _FAIR_STEPS, "average.decay": 0.997, "
 _NOTES = {
     "tuned": "The paper's cell for 240 s on one H200: settings of our own. docs/experiments.md: how they were chosen.",
     "untuned": "The paper's cell within 240 s on one H200: settings of the dataset's tuned cells, none chosen for it.",
-    "weighed": "The paper's cell within 240 s on one H200: alpha and weight for few labels, the rest of other fast cells.",
+    "weighed": "The paper's cell within 240 s on one H200: alpha and weight for few labels, the rest of other cells.",
     "shorter": "The cell's fast recipe for fewer seconds on one H200.",
     "ablated": "The cell's recipe for 60 s with one thing taken away.",
     "fair": "Data, augmentation, network, optimizer, batches and updates the same for every method of this comparison.",
