@@ -283,15 +283,14 @@ def _others(task: str) -> dict[str, Reported | None]:
 
 def _other_cells(runs: Runs) -> str:
     """The rest of the paper's numbers of ICT in a sentence."""
-    reached, missed = [], []
+    told: dict[str, list[str]] = {"at or below it": [], "above it": []}
     for name in _CELLS:
         paper = _reported(name)
         if name in runs and paper is not None:
             ours = over_seeds(runs[name])
-            told = f"{_code(name)} {number(ours)} ({paper.mean})"
-            (reached if round(ours.mean, 2) <= paper.mean else missed).append(told)
-    sorts = (("at or below it", reached), ("above it", missed))
-    listed = "; ".join(f"{sort} {', '.join(told)}" for sort, told in sorts if told)
+            where = "at or below it" if round(ours.mean, 2) <= paper.mean else "above it"
+            told[where].append(f"{_code(name)} {number(ours)} ({paper.mean})")
+    listed = "; ".join(f"{where} {', '.join(cells)}" for where, cells in told.items() if cells)
     return f"Other cells, the paper's number in brackets: {listed}. " if listed else ""
 
 
