@@ -7,7 +7,7 @@ import pytest
 from ict.compare import PAPER, enter
 from ict.recipe import change
 from ict.recipes import RECIPES
-from ict.recipes.fast import _changed
+from ict.recipes.fast import changed
 from ict.settings import Inputs
 
 FAIR = ["cifar10-4000-fair", "svhn-1000-fair"]
@@ -64,4 +64,4 @@ def test_changes_by_value_are_those_of_set() -> None:
     paper = RECIPES["cifar10-4000/ict"]
     values = {"network.weight_norm": False, "inputs.zca": "none", "average.decay": None, "train.steps": 7}
     texts = ["network.weight_norm=false", "inputs.zca=none", "average.decay=none", "train.steps=7"]
-    assert _changed(paper, values).resolved() == change(paper, texts)
+    assert changed(paper, values).resolved() == change(paper, texts)

@@ -12,6 +12,7 @@ from ict.errors import UserError, unknown
 from ict.files import read_json
 from ict.recipe import Recipe, from_dict
 from ict.recipes.digits import digits_recipes
+from ict.recipes.fair import fair_recipes
 from ict.recipes.fast import fast_recipes
 from ict.recipes.moons import moons_recipes
 from ict.recipes.paper import paper_recipes
@@ -19,7 +20,7 @@ from ict.recipes.paper import paper_recipes
 _PAPER = dict(paper_recipes())
 RECIPES: dict[str, Recipe] = {
     name: replace(recipe, name=name)
-    for group in (moons_recipes(), digits_recipes(), _PAPER.items(), fast_recipes(_PAPER))
+    for group in (moons_recipes(), digits_recipes(), _PAPER.items(), fast_recipes(_PAPER), fair_recipes(_PAPER))
     for name, recipe in group
 }
 
