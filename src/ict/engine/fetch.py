@@ -12,8 +12,7 @@ _AHEAD = 4  # batches that may be under way; the host waits before it makes anot
 class Fetcher:
     """Copies rows of `x` to the device on a stream of its own, by way of pinned memory.
 
-    Both are asked for once and used in turn: whoever asks for pinned memory while the device works makes it wait, and
-    the further the host runs ahead, the more would be asked for.
+    Both are asked for once and used in turn, or more would be needed the further the host runs ahead.
     """
 
     def __init__(self, x: Tensor, device: torch.device) -> None:

@@ -49,7 +49,7 @@ _ABLATED: dict[str, Changes] = {
     "60s-plain-supervised": {**_ONE_MINUTE, "algorithm.mix_labeled": False},
 }
 _HEADLINE = "cifar10-4000"
-TUNED = (_HEADLINE, "svhn-1000")
+TUNED = (_HEADLINE, "svhn-1000")  # by validation images of their own; methods are compared there too
 
 _NOTES = {
     "tuned": "The paper's cell for 240 s on one H200: settings of our own. docs/experiments.md: how they were chosen.",
