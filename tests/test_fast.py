@@ -198,3 +198,5 @@ def test_fetched_batches_are_copied_through_memory_that_is_asked_for_once(monkey
         assert all(map(torch.equal, (labeled, unlabeled, *examples), (*wanted, *(x[rows] for rows in wanted))))
         last = [labeled, unlabeled, *examples]
     assert asked.count(True) == asked.count(False) == 4 * len(fetch.slots) < 4 * 10
+    with pytest.raises(IndexError):
+        fetch((torch.tensor([0, len(x)]), torch.tensor([0, 1, 2])))

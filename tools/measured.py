@@ -270,7 +270,7 @@ def _draw_curves(path: Path, runs: Runs) -> None:
 
 def _drawn(runs: Runs) -> list[str]:
     """The recipes whose curves are drawn."""
-    return [name for name in (*BUDGETS, AUTHORS) if name in runs and all(run.get("curve") for run in runs[name])]
+    return [name for name in HEADLINE if name in runs and all(run.get("curve") for run in runs[name])]
 
 
 def _assembled(task: str, runs: Runs) -> dict[str, Any] | None:

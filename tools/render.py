@@ -288,15 +288,16 @@ def limits() -> str:
 
 def tuning(path: Path) -> str:
     """Every variant that was tried, by its validation error."""
-    heads = ["id", "updates", "seconds", "validation error (%) of the teacher, last", "of the student", "recipe"]
+    error = "validation error (%) of the evaluated network, last"
+    heads = ["id", "updates", "seconds", error, "of the student", "recipe", "settings"]
     rows = []
     for run in sorted(tune.lines(path), key=lambda run: float(run["valid_error"])):
-        teacher, student = 100 * run["valid_error"], 100 * run["curve"][-1]["valid_error_student"]
+        evaluated, student = 100 * run["valid_error"], 100 * run["curve"][-1]["valid_error_student"]
         chosen = dict(setting.split("=", 1) for setting in run["set"])  # of two settings of one key the last one holds
         settings = " ".join(f"{k}={v}" for k, v in chosen.items() if not k.startswith(("train.steps", "eval.")))
-        cells = (run["id"], f"{run['steps']:,}", f"{run['seconds']:.0f}", f"{teacher:.2f}", f"{student:.2f}")
+        cells = (run["id"], f"{run['steps']:,}", f"{run['seconds']:.0f}", f"{evaluated:.2f}", f"{student:.2f}")
         rows.append([*cells, f"`{run['recipe']}`", f"`{settings}`"])
-    return f"`{path.relative_to(ROOT)}`\n\n{markdown([*heads, 'settings'], rows)}"
+    return f"`{path.relative_to(ROOT)}`\n\n{markdown(heads, rows)}"
 
 
 def ranks() -> str:

@@ -7,8 +7,8 @@ from ict.recipe import Part, Recipe
 from ict.recipes.fast import TUNED, Changes, based, changed
 
 _STEPS = 12_000  # within a minute on one H200, for all methods but VAT
-# SGD: with Muon a student that is its own teacher falls apart, which would not be fair to half of the methods. An
-# average that changes as fast as a run of this length needs, and as many looks as `ict compare` has
+# SGD: with Muon ICT without its teacher falls apart, and other methods that have none might. An average that changes as
+# fast as a run of this length needs, and as many looks as `ict compare` has
 _COMMON: Changes = {"train.steps": _STEPS, "average.decay": 0.996, "eval.every": _STEPS // 20}
 _NOTE = "Data, augmentation, network, optimizer, batches and updates the same for every method of this comparison."
 

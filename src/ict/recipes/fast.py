@@ -30,14 +30,15 @@ _CNN13: Changes = {"network.weight_norm": False}
 _MUON: Changes = {"optimizer.name": "muon", "optimizer.turn": 0.01, "optimizer.momentum": 0.95}
 _TWO_MINUTES: Changes = {**_MUON, "train.steps": 35_500, "average.decay": 0.9985}
 _ONE_MINUTE: Changes = {**_MUON, "train.steps": 17_700, "average.decay": 0.997}
+_SVHN_WITH_FEW: Changes = {"train.steps": 36_000, "average.decay": 0.9985, "train.weight": 30.0}
 
 # what a cell has of its own; lengths, here and above, are for 240 s on one H200 with room to spare, unless they say so
 _CELLS: dict[str, Changes] = {
     "cifar10-1000": {**_TWO_MINUTES, "train.weight": 100.0, "algorithm.alpha": 1.0},
     "cifar10-2000": _TWO_MINUTES,
     "cifar10-4000": {},
-    "svhn-250": {"train.steps": 36_000, "average.decay": 0.9985, "train.weight": 30.0},
-    "svhn-500": {"train.steps": 36_000, "average.decay": 0.9985, "train.weight": 30.0},
+    "svhn-250": _SVHN_WITH_FEW,
+    "svhn-500": _SVHN_WITH_FEW,
     "svhn-1000": {},
     "cifar10-4000-wrn": {**_MUON, "train.steps": 60_000},
     "svhn-1000-wrn": {"train.steps": 66_000},
