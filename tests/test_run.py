@@ -4,6 +4,7 @@ import json
 import math
 import os
 import signal
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -204,6 +205,21 @@ def test_sigterm_in_the_last_update_interrupts_too(tmp_path: Path) -> None:
         train(tiny(), out=tmp_path, log=stop)
     assert not (tmp_path / "result.json").exists()
     assert same_bits(train(tiny()), train(tiny(), out=tmp_path, resume=True))
+
+
+def test_a_signal_that_comes_while_another_is_taken_makes_nobody_wait() -> None:
+    def another(*_: object) -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return another
+
+    with loop._stop_requests(insistent=True) as stop_requested:
+        assert not stop_requested()
+        sys.settrace(another)  # at every line of whatever the first one's handler does
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        finally:
+            sys.settrace(None)
+        assert stop_requested()
 
 
 class OwnNetwork(nn.Module):

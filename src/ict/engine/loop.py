@@ -123,21 +123,21 @@ def _stop_requests(insistent: bool = False) -> Iterator[Callable[[], bool]]:
 
     `insistent`: they come from a launcher, which passes on what the process has had already, and kills in the end.
     """
-    received = threading.Event()
+    received: list[int] = []  # no threading.Event: a signal that comes while one is being set would wait for ever
     if threading.current_thread() is not threading.main_thread():
-        yield received.is_set
+        yield lambda: False
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def request(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        received.set()
+        received.append(number)
         if not insistent:
             signal.signal(number, before[signal.Signals(number)])
 
     for number in before:
         signal.signal(number, request)
     try:
-        yield received.is_set
+        yield lambda: bool(received)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
