@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from multiprocessing import Pipe
 from pathlib import Path
@@ -16,6 +16,7 @@ import torch
 from rich.console import Console
 
 from ict.errors import UserError
+from ict.folder import Folder
 from ict.live_table import LiveStudy, watch_study
 from ict.recipe import change
 from ict.recipes import find
@@ -199,6 +200,27 @@ def test_a_worker_drops_a_trial_that_is_no_longer_its_own(files: list[str], monk
     work(plan)
     with plan.study() as study:
         assert beats == [0, 1] and [t.outcome for t in study.look()] == ["running", "running"]
+
+
+def test_a_trial_whose_last_worker_is_still_in_its_folder_waits(
+    files: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_trials(files[1:], Place("", 1, "cpu"), seeds="0")
+    with plan.study() as study:
+        study.add_missing(plan.slots)
+    theirs = ExitStack()
+    theirs.enter_context(Folder(plan.cells[0].out).alone())
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            theirs.close()
+
+    monkeypatch.setattr("ict.workers.time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
+    work(plan)
+    with plan.study() as study:
+        assert [trial.outcome for trial in study.look()] == ["complete"] and slept == [1.0] * 3
 
 
 @pytest.mark.slow

@@ -9,6 +9,10 @@ class UserError(ValueError):
     """A mistake in a file, field or value. The message is one sentence that says what to do."""
 
 
+class FolderInUse(UserError):
+    """Another process trains in the same folder."""
+
+
 class RankLost(RuntimeError):
     """Another process of a run that several share has ended or cannot be reached."""
 

@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from ict.errors import UserError
+from ict.errors import FolderInUse, UserError
 from ict.files import read_json, write_atomic, write_json
 from ict.recipe import Recipe, from_dict
 
@@ -62,7 +62,7 @@ class Folder:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise UserError(
+                raise FolderInUse(
                     f"another process is training in {self.path}: wait until it ends, or pass another --out."
                 ) from None
             except OSError:  # a file system without locks

@@ -20,7 +20,7 @@ from optuna.distributions import BaseDistribution
 from ict.console import validation_error
 from ict.device import Device, pick_device
 from ict.engine.loop import Record
-from ict.errors import Diverged, UserError
+from ict.errors import Diverged, FolderInUse, UserError
 from ict.parallel import Pipe, Result, crew, sigterm_interrupts
 from ict.recipe import Recipe
 from ict.run import Mode, train
@@ -166,7 +166,7 @@ def work(plan: Plan, gpu: str | None = None, pipe: Pipe | None = None) -> None:
                 return
             else:
                 _end_with_parent(pipe)
-                time.sleep(min(1.0, plan.place.grace / 10))
+                time.sleep(_pause(plan.place))
 
 
 def _run(plan: Plan, study: Study, claim: Claim, pipe: Pipe | None) -> None:
@@ -211,6 +211,10 @@ def _run(plan: Plan, study: Study, claim: Claim, pipe: Pipe | None) -> None:
         )
     except StorageError:
         raise
+    except FolderInUse:  # whoever had the trial was only asleep; it will find it lost, and leave the folder
+        with suppress(Lost):
+            _patiently(lambda: study.release(claim))
+        time.sleep(_pause(place))
     except UserError as problem:
         _hand_in(study, claim, "failed", None, progress=progress, error=str(problem))
     except Exception as problem:
@@ -220,6 +224,11 @@ def _run(plan: Plan, study: Study, claim: Claim, pipe: Pipe | None) -> None:
         with _deaf(), suppress(Lost, StorageError):
             study.release(claim)
         raise
+
+
+def _pause(place: Place) -> float:
+    """Seconds until it is worth looking again for something to do."""
+    return min(1.0, place.grace / 10)
 
 
 def _judge(
