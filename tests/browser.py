@@ -1,12 +1,12 @@
 """A headless Chromium spoken to over two pipes, by the DevTools protocol: nothing to install but the browser."""
 
 import base64
-import fcntl
 import json
 import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +20,15 @@ _OPTIONS = (
     "--remote-debugging-pipe",
 )  # fmt: skip
 _PATIENCE = 60  # seconds
+# The browser reads commands from descriptor 3 and answers on descriptor 4. A program of its own connects them: what
+# subprocess would run between fork and exec may wait for ever where the parent has threads.
+_CONNECT = """
+import fcntl, os, sys
+out = fcntl.fcntl(int(sys.argv[2]), fcntl.F_DUPFD, 10)  # out of the way, should it be 3
+os.dup2(int(sys.argv[1]), 3)
+os.dup2(out, 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 _COMPLAINTS = (
     "Runtime.consoleAPICalled",
     "Runtime.exceptionThrown",
@@ -97,18 +106,11 @@ def browser() -> Iterator[Page]:
     assert CHROMIUM is not None
     their_input, to_browser = os.pipe()
     from_browser, their_output = os.pipe()
-
-    def connect() -> None:
-        """The browser reads commands from descriptor 3 and answers on descriptor 4."""
-        out = fcntl.fcntl(their_output, fcntl.F_DUPFD, 10)  # out of the way, should it be 3
-        os.dup2(their_input, 3)
-        os.dup2(out, 4)
-
+    connected = [sys.executable, "-c", _CONNECT, str(their_input), str(their_output)]
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         process = subprocess.Popen(
-            [CHROMIUM, *_OPTIONS, f"--user-data-dir={profile}"],
-            preexec_fn=connect,
-            pass_fds=(3, 4),
+            [*connected, CHROMIUM, *_OPTIONS, f"--user-data-dir={profile}"],
+            pass_fds=(their_input, their_output),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

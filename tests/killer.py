@@ -10,12 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-# slow to import, and needed by every child
-import sklearn.datasets  # noqa: F401
-import torch
-import torch._dynamo
-
 from ict.run import train
+from tests.forking import fork
 from tests.tiny import KILLED, tiny
 
 
@@ -34,11 +30,10 @@ def survives(child: int, seconds: float) -> bool:
 
 
 def main(folder: Path) -> None:
-    torch.set_num_threads(1)
     moments, longest, kills = random.Random(0), 0.4, 0
     while True:
         before = sorted(folder.glob("checkpoint-*.pt"))
-        child = os.fork()
+        child = fork()
         if child == 0:
             train(tiny(), out=folder, resume=True, checkpoint_seconds=0, **KILLED)
             os._exit(0)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
 from urllib.parse import quote
 
 
@@ -33,8 +32,7 @@ class Server:
 
     def run(self, *words: str | Path) -> None:
         done = subprocess.run(
-            [str(self.binaries / words[0]), *map(str, words[1:])],
-            **_somebody_else(),
+            [*_as_somebody_else(), str(self.binaries / words[0]), *map(str, words[1:])],
             cwd=self.folder,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -58,7 +56,7 @@ def server(binaries: Path) -> Iterator[Server]:
         secret.write_text(made.password)
         if other := _somebody_else():
             for path in (made.folder, secret):
-                shutil.chown(path, other["user"], other["group"])
+                shutil.chown(path, other.pw_uid, other.pw_gid)
         made.run("initdb", "-D", made.data, "-U", "worker", "-A", "scram-sha-256", f"--pwfile={secret}", "-N")
         made.start()
         try:
@@ -69,9 +67,14 @@ def server(binaries: Path) -> Iterator[Server]:
         shutil.rmtree(made.folder)
 
 
-def _somebody_else() -> dict[str, Any]:
+def _somebody_else() -> pwd.struct_passwd | None:
     if os.geteuid() != 0:
-        return {}
+        return None
     known = {entry.pw_name: entry for entry in pwd.getpwall()}
-    entry = known.get("postgres") or known["nobody"]
-    return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+    return known.get("postgres") or known["nobody"]
+
+
+def _as_somebody_else() -> list[str]:
+    """By a program of its own: with a user, subprocess would fork this process, which has threads, for a moment."""
+    other = _somebody_else()
+    return ["setpriv", f"--reuid={other.pw_uid}", f"--regid={other.pw_gid}", "--clear-groups"] if other else []

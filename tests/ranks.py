@@ -13,10 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-# slow to import, and needed by every child
-import sklearn.datasets  # noqa: F401
 import torch
-import torch._dynamo
 from pytest import MonkeyPatch
 from torch import Tensor, nn
 
@@ -167,7 +164,8 @@ def as_rank(folder: Path, names: list[str]) -> None:
 
 def main(folder: Path) -> None:
     """Forks the ranks, since importing torch takes longer than all that they do."""
-    torch.set_num_threads(1)
+    from tests.forking import fork  # not above: it changes the process, and tests import this file
+
     torch.set_default_dtype(torch.float64)
     jobs: list[tuple[str, int, Callable[[], None]]] = [
         ("two", 2, lambda: as_rank(folder, list(cases()))),
@@ -179,7 +177,7 @@ def main(folder: Path) -> None:
     for name, n, job in jobs:
         children = []
         for place in places(n):
-            children.append(os.fork())
+            children.append(fork())
             if children[-1] == 0:
                 os.environ.update(place)
                 job()

@@ -12,11 +12,6 @@ from pathlib import Path
 from signal import SIGKILL
 from typing import Any
 
-# slow to import, and needed by every child
-import sklearn.datasets  # noqa: F401
-import torch
-import torch._dynamo
-
 from ict.recipe import change
 from ict.search import SearchPlan
 from ict.search_space import Choices, Space
@@ -74,28 +69,32 @@ def _append(file: Path, line: str) -> None:
 
 def child(plan: SearchPlan, notes: Notes) -> int:
     """A worker."""
-    pid = os.fork()
+    from tests.forking import fork  # not above: it changes the process, and tests import this file
+
+    pid = fork()
     if pid:
         return pid
     notes.take()
-    try:
-        work(plan)
-    finally:
-        os._exit(0)
+    work(plan)
+    os._exit(0)
 
 
 def all_done(folder: Path) -> bool:
     return len(list(folder.glob("trial*/result.json"))) == SPACE.size
 
 
+def ended(worker: int) -> bool:
+    return os.waitid(os.P_PID, worker, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
 def main(folder: Path, address: str) -> None:
-    torch.set_num_threads(1)
     plan = killed_plan(address, folder)
     with plan.study() as study:
         study.fill(plan.slots)
     moments, kills, notes = random.Random(0), 0, Notes(folder)
     workers = [child(plan, notes) for _ in range(2)]
     while kills < 4 and not all_done(folder):
+        assert not any(map(ended, workers)) or all_done(folder), "a worker left before all was done"
         if kills % 2:  # every other one dies wherever it is
             time.sleep(0.3 * moments.random())
             victim = moments.choice(workers)
@@ -107,8 +106,7 @@ def main(folder: Path, address: str) -> None:
         kills += 1
         workers.remove(victim)
         workers.append(child(plan, notes))
-    for worker in workers:
-        os.waitpid(worker, 0)
+    assert [os.waitpid(worker, 0)[1] for worker in workers] == [0, 0]
     finished = [int(line) for line in notes.finishes.read_text().split()]
     print(json.dumps([kills, finished]))  # noqa: T201
 

@@ -156,12 +156,13 @@ def half_done(folder: Path) -> bool:
 def interrupted(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     """A comparison that got Ctrl-C when a run had finished and another had begun, and what it said."""
     words = ["compare", "digits-100", "--methods", "supervised,ict", "--seeds", "2", "--budget", "120"]
+    hears = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # else a shell's & hides it
+    command = [sys.executable, "-c", f"{hears}; from ict.cli import main; main()"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "ict", *words, "--set", SMALL, "--device", "cpu", "--out", tmp_path],
+        [*command, *words, "--set", SMALL, "--device", "cpu", "--out", tmp_path],
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,  # a process group of its own, as a terminal makes one
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # else a shell's & hides it
     )
     try:
         while process.poll() is None and not (list(tmp_path.glob("*/*/seed*/result.json")) and half_done(tmp_path)):

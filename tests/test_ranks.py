@@ -50,6 +50,13 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_those_that_share_what_the_ranks_did_are_in_one_group(request: pytest.FixtureRequest) -> None:
+    """Or two workers would each have the ranks do it; releases of pytest and pytest-xdist must agree for that."""
+    if not request.config.getoption("loadgroup", default=False):
+        pytest.skip("not run by workers that take groups")
+    assert request.node.nodeid.endswith("@ranks")
+
+
 def assert_equal(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
