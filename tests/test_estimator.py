@@ -4,6 +4,7 @@ import os
 import pickle
 import signal
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -149,8 +150,14 @@ def test_unequal_label_counts_do_not_drown_a_class() -> None:
 
 def test_an_interrupted_fit_leaves_a_usable_model() -> None:
     X, y, _ = blobs()
-    timer = threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
+    usual = signal.getsignal(signal.SIGINT)
+
+    def interrupt() -> None:
+        while signal.getsignal(signal.SIGINT) is usual:  # training has not begun
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
     with pytest.warns(UserWarning, match="interrupted after"):
         model = ICTClassifier(**{**QUICK, "steps": 50_000}).fit(X, y)
     assert 0 < model.n_iter_ < 50_000 and model.predict(X).shape == (240,)
