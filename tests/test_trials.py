@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from multiprocessing import Pipe
 from pathlib import Path
@@ -231,9 +231,11 @@ def test_two_processes_share_the_cells(files: list[str]) -> None:
     assert len(list(Path("results/trials").glob("*.json"))) == 4
 
 
-def test_a_worker_whose_parent_is_gone_gives_its_trial_back(files: list[str]) -> None:
+@pytest.mark.parametrize("in_use", [False, True])
+def test_a_worker_whose_parent_is_gone_gives_its_trial_back(in_use: bool, files: list[str]) -> None:
     plan = plan_trials(files, Place("", 1, "cpu"), seeds="0")
-    with plan.study() as study:
+    folder = Folder(plan.cells[0].out).alone() if in_use else nullcontext()
+    with folder, plan.study() as study:
         study.add_missing(plan.slots)
         ours, theirs = Pipe()
         ours.close()

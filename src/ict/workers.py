@@ -161,12 +161,13 @@ def work(plan: Plan, gpu: str | None = None, pipe: Pipe | None = None) -> None:
         while timeout is None or time.monotonic() - began < timeout:
             claim = _patiently(lambda: study.claim(plan.distributions, plan.sampler, {"gpu": gpu}))
             if claim is not None:
-                _run(plan, study, claim, pipe)
+                with suppress(FolderInUse):  # by a worker that was only asleep; it will find the trial lost, and leave
+                    _run(plan, study, claim, pipe)
+                    continue
             elif all(trial.finished for trial in _patiently(study.look)):
                 return
-            else:
-                _end_with_parent(pipe)
-                time.sleep(_pause(plan.place))
+            _end_with_parent(pipe)
+            time.sleep(min(1.0, plan.place.grace / 10))
 
 
 def _run(plan: Plan, study: Study, claim: Claim, pipe: Pipe | None) -> None:
@@ -211,10 +212,10 @@ def _run(plan: Plan, study: Study, claim: Claim, pipe: Pipe | None) -> None:
         )
     except StorageError:
         raise
-    except FolderInUse:  # whoever had the trial was only asleep; it will find it lost, and leave the folder
+    except FolderInUse:
         with suppress(Lost):
             _patiently(lambda: study.release(claim))
-        time.sleep(_pause(place))
+        raise
     except UserError as problem:
         _hand_in(study, claim, "failed", None, progress=progress, error=str(problem))
     except Exception as problem:
@@ -224,11 +225,6 @@ def _run(plan: Plan, study: Study, claim: Claim, pipe: Pipe | None) -> None:
         with _deaf(), suppress(Lost, StorageError):
             study.release(claim)
         raise
-
-
-def _pause(place: Place) -> float:
-    """Seconds until it is worth looking again for something to do."""
-    return min(1.0, place.grace / 10)
 
 
 def _judge(

@@ -123,10 +123,10 @@ def _stop_requests(insistent: bool = False) -> Iterator[Callable[[], bool]]:
 
     `insistent`: they come from a launcher, which passes on what the process has had already, and kills in the end.
     """
-    received: list[int] = []  # no threading.Event: a signal that comes while one is being set would wait for ever
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
+    received: list[int] = []  # no threading.Event: a signal that comes while one is being set would wait for ever
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def request(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
