@@ -173,13 +173,12 @@ def test_two_at_once_do_no_harm(tmp_path: Path, own_cache: Path) -> None:
 
 def test_a_file_that_changes_while_it_is_read_is_told(tmp_path: Path, own_cache: Path) -> None:
     two_classes(tmp_path)
-    names = sorted(tmp_path.rglob("*.*"))
-    save(tmp_path / "cat/a.png", noise(0, 16, 16))
+    changing = save(tmp_path / "cat/a.png", noise(0, 16, 16))
 
     def late(path: Path, root: Path) -> object:
         found = header(path, root)
-        if path == names[-1]:
-            save(tmp_path / "cat/a.png", noise(9, 16, 16))
+        if path == changing:
+            save(path, noise(9, 16, 16))
         return found
 
     with pytest.MonkeyPatch.context() as patched, pytest.raises(UserError, match="changed while"):
