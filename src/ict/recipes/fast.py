@@ -57,11 +57,12 @@ _ABLATED: dict[str, Changes] = {
 }
 _HEADLINE = "cifar10-4000"
 TUNED = (_HEADLINE, "svhn-1000")  # by validation images of their own; methods are compared there too
+_COMPARED = ("cifar10-1000", "svhn-250", "cifar10-4000-wrn", "svhn-1000-wrn")  # likewise, but few settings
 
 _NOTES = {
     "tuned": "The paper's cell for 240 s on one H200: settings of our own. docs/experiments.md: how they were chosen.",
-    "untuned": "The paper's cell within 240 s on one H200: settings of the dataset's tuned cells, none chosen for it.",
-    "weighed": "The paper's cell within 240 s on one H200: alpha and weight for few labels, the rest of other cells.",
+    "compared": "The paper's cell within 240 s on one H200: a few settings compared for it, the rest of other cells.",
+    "untuned": "The paper's cell within 240 s on one H200: settings of the dataset's other cells, none chosen for it.",
     "shorter": "The cell's fast recipe for fewer seconds on one H200.",
     "ablated": "The cell's recipe for 60 s with one thing taken away.",
 }
@@ -71,7 +72,7 @@ def fast_recipes(paper: Mapping[str, Recipe]) -> Iterator[tuple[str, Recipe]]:
     """<cell>/ict-fast and its relatives, from the paper's recipes by name."""
     for cell, own in _CELLS.items():
         recipe = changed(based(paper[f"{cell}/ict"]), own)
-        chosen = "tuned" if cell in TUNED else "weighed" if "train.weight" in own else "untuned"
+        chosen = "tuned" if cell in TUNED else "compared" if cell in _COMPARED else "untuned"
         yield f"{cell}/ict-fast", replace(recipe, note=_NOTES[chosen])
         if cell == _HEADLINE:
             for kind, variants in (("shorter", _SHORTER), ("ablated", _ABLATED)):
