@@ -40,6 +40,7 @@ from ict.recipes import RECIPES
 
 BLOCKS = 5
 EAGER = ("fp32", "tf32", "bf16")
+_OF_VERSIONS = {"muon": ["optimizer.name=muon"], "derivative": ["algorithm.xi=0"]}  # the second is VAT's alone
 
 
 def main() -> None:
@@ -47,7 +48,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/h200/step.json"))
     parser.add_argument("--networks", default="cnn13,wrn-28-2,convnet")
     parser.add_argument("--algorithms", default=",".join(ALGORITHMS))
-    parser.add_argument("--versions", default="fp32,tf32,bf16,fast", help="also: captured, streamed, muon")
+    parser.add_argument("--versions", default="fp32,tf32,bf16,fast", help="also: captured, streamed, muon, derivative")
     parser.add_argument("--updates", type=int, default=40, help="in a block; an eighth of it for what is eager")
     parser.add_argument("--images", type=int, default=50_000)
     arguments = parser.parse_args()
@@ -77,7 +78,7 @@ def recipe_for(network: str, algorithm: str, version: str = "fast") -> Recipe:
     needs = ALGORITHMS[algorithm]().needs
     settings = [f"algorithm={algorithm}", "inputs.zca_epsilon=1e-3", "train.steps=10000"]
     settings += [] if needs.teacher else ["average.decay=none"]
-    return change(recipe, [*settings, "optimizer.name=muon"] if version == "muon" else settings)
+    return change(recipe, [*settings, *_OF_VERSIONS.get(version, ())])
 
 
 def made_up(n: int) -> Dataset:

@@ -48,6 +48,7 @@ OTHERS: dict[str, tuple[str, list[str]]] = {
     "halves": ("ict", ["algorithm.pairs=halves", "train.unlabeled_batch=16"]),
     "hidden states": ("ict", ["algorithm.depth=2"]),
     "own network": ("vat", ["algorithm.entropy=0.5"]),
+    "own network's derivative": ("vat", ["algorithm.xi=0"]),
     "averaged statistics": ("mean-teacher", ["average.batchnorm=averaged", "average.when=before"]),
     "repeated labels": ("ict", ["train.labeled_order=repeated", "inputs.flip=true"]),
     "Muon": ("ict", ["optimizer.name=muon"]),
@@ -84,7 +85,7 @@ def trained(name: str, ranks: Ranks) -> dict[str, Tensor]:
     """All that changes in a run of a few updates."""
     recipe, data = cases()[name], few()
     with device.untouched_globals(CPU):
-        network = own_network() if name == "own network" else None
+        network = own_network() if name.startswith("own network") else None
         job = prepare(recipe, 3, data, network, CPU, ranks=ranks)
         state = job.state
         with shared_norms(ranks, state.networks if ranks.size > 1 else ()):

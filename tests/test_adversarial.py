@@ -47,12 +47,19 @@ def input_gradient(w: Weights, u: Array, d: Array, direction: str) -> Array:
     return out
 
 
+def curved(w: Weights, u: Array, d: Array) -> Array:
+    """J' (diag(p) - p p') J d of each example, J being the logits' Jacobian, written out."""
+    p, h = softmax(tanh_logits(w, u)), tanh_features(w, u)
+    jacobians = [w[2] @ np.diag(1 - row**2) @ w[0] for row in h]
+    return np.stack([j.T @ (np.diag(q) - np.outer(q, q)) @ j @ e for j, q, e in zip(jacobians, p, d, strict=True)])
+
+
 def vat(student: Weights, at: Weights, settings: dict[str, Any]) -> float:
     """The loss of `student`; direction and clean predictions are held at the weights `at`."""
-    direction = settings.get("direction", "clean-perturbed")
+    direction, xi = settings.get("direction", "clean-perturbed"), settings["xi"]
     d = unit(NOISE)
     for _ in range(settings.get("iterations", 1)):
-        d = unit(input_gradient(at, U, settings["xi"] * d, direction))
+        d = unit(input_gradient(at, U, xi * d, direction) if xi else curved(at, U, d))
     p, q = softmax(tanh_logits(at, U)), softmax(tanh_logits(student, U + settings["epsilon"] * d))
     divergence = naive.kl(p, q) if direction == "clean-perturbed" else naive.kl(q, p)
     whose = q if settings.get("entropy_of") == "perturbed" else softmax(tanh_logits(student, U))
@@ -68,6 +75,9 @@ def vat(student: Weights, at: Weights, settings: dict[str, Any]) -> float:
         {"epsilon": 0.7, "xi": 0.1, "direction": "perturbed-clean"},
         {"epsilon": 0.7, "xi": 0.1, "entropy": 0.5},
         {"epsilon": 0.7, "xi": 0.1, "entropy": 0.5, "entropy_of": "perturbed"},
+        {"epsilon": 0.7, "xi": 0.0},
+        {"epsilon": 2.0, "xi": 0.0, "iterations": 3, "entropy": 0.5},
+        {"epsilon": 0.7, "xi": 0.0, "direction": "perturbed-clean"},
     ],
     ids=repr,
 )
@@ -138,21 +148,59 @@ def test_the_default_xi_finds_the_direction_in_float32() -> None:
     assert default > 0.9 > 0.5 > tiny, "the source's xi is lost in float32's rounding"
 
 
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_derivative_is_what_the_difference_approaches(name: str) -> None:
+    """With batch norm, pooling and dropout in between, in training mode."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        network = NETWORKS[name]((3, 16, 16), 10).double().train()
+    noise, u = (torch.randn(6, 3, 16, 16, generator=torch.Generator().manual_seed(i)).double() for i in (1, 2))
+    student = Forward(network)
+    with student.frozen_stats(), student.same_masks():
+        z, found = VAT(epsilon=1.0, xi=0.0).steepest(student, u, ScriptedDraws(normals=[noise.numpy()]))
+        draws = ScriptedDraws(normals=[noise.numpy()])
+        expected = VAT(epsilon=1.0, xi=1e-6).perturbation(student, u, z.detach(), draws)
+        torch.testing.assert_close(z, student(u))
+    assert (found * expected).flatten(1).sum(1).min() > 1 - 1e-4
+
+
+def test_a_layer_without_a_derivative_is_refused_with_what_to_set() -> None:
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return 2 * x
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Tensor) -> Tensor:
+            return 2 * gradient
+
+    class Own(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            out: Tensor = Doubled.apply(x)  # type: ignore[no-untyped-call]
+            return out
+
+    u = torch.randn(2, 4, requires_grad=True)
+    with pytest.raises(UserError, match=r"forward mode.*set algorithm\.xi=0\.1\."):
+        Forward(nn.Sequential(nn.Linear(4, 3), Own())).along(u, u)
+
+
 def dropout_network() -> Staged:
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         return WideMLP((4,), N_CLASSES, width=16, dropout=0.5).double()
 
 
-def test_vats_forwards_of_u_share_masks_and_leave_the_statistics_alone() -> None:
+@pytest.mark.parametrize("xi", [1e-9, 0.0])
+def test_vats_forwards_of_u_share_masks_and_leave_the_statistics_alone(xi: float) -> None:
     network = dropout_network()
     seen: list[Tensor] = []
     network.stages[1].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].detach()))
-    loss = VAT(epsilon=1e-9, xi=1e-9).loss(
+    loss = VAT(epsilon=1e-9, xi=xi).loss(
         Forward(network), Forward(network, gradient=False), batch_of(U), torch.tensor(1.0), Rng(torch.device("cpu"), 1)
     )
-    _, clean, gradient, perturbed = seen
-    assert torch.equal(clean == 0, gradient == 0) and torch.equal(clean == 0, perturbed == 0)
+    _, clean, *gradient, perturbed = seen
+    assert len(gradient) == (xi > 0)  # which at no distance is that of the clean forward
+    assert all(torch.equal(clean == 0, other == 0) for other in (*gradient, perturbed))
     torch.testing.assert_close(clean, perturbed)
     assert loss.metrics["consistency"] < 1e-9, "with other masks the predictions would differ"
     alone = dropout_network()
@@ -218,7 +266,7 @@ def test_vadds_mask_raises_the_distance_and_keeps_its_sum() -> None:
     [
         (VAT, {"epsilon": -1.0}),
         (VAT, {"epsilon": 0.0}),
-        (VAT, {"xi": 0.0}),
+        (VAT, {"xi": -0.1}),
         (VAT, {"iterations": 0}),
         (VAT, {"entropy": -1.0}),
         (VAT, {"direction": "both"}),
@@ -257,5 +305,7 @@ def test_vat_runs_the_network_no_more_than_its_formula_says() -> None:
     network.requires_grad_(True)
     trained = counted(lambda: network(x).sum().backward()) + counted(lambda: network(u).sum().backward())
     assert counted(lambda: update(VAT())) == trained + clean + to_the_input
+    # the derivative comes with the clean forward; torch multiplies by the weights' too, which are all zeros
+    assert counted(lambda: update(VAT(xi=0.0))) <= trained + 2 * clean + to_the_input
     whole = counted(lambda: network(u).sum().backward())
     assert counted(lambda: update(VAT(entropy=1.0))) == trained + whole + to_the_input

@@ -83,6 +83,7 @@ def losses(run: Job, step: Any, n: int) -> list[dict[str, float]]:
     [
         *([f"algorithm={name}"] for name in ALGORITHMS),
         ["algorithm=vat", "algorithm.entropy=1"],
+        ["algorithm=vat", "algorithm.xi=0", "algorithm.entropy=1"],
         ["train.labeled_order=repeated"],
         ["algorithm=mean-teacher", "train.layout=joined", "inputs.noise=0.1"],
         ["average.when=before", "optimizer.name=adam"],

@@ -77,6 +77,7 @@ def test_captured_is_eager_bit_for_bit(name: str) -> None:
         ["average.when=before", "optimizer.name=adam"],
         ["optimizer.name=muon", "optimizer.turn=0.03"],
         ["algorithm.depth=1"],
+        ["algorithm=vat", "algorithm.xi=0", "algorithm.entropy=1"],
     ],
 )
 def test_captured_is_eager_for_other_machinery(settings: list[str]) -> None:
@@ -143,6 +144,38 @@ def test_a_fused_network_is_the_plain_one_in_float64(
     quick.eval(), plain.eval()
     with torch.no_grad():
         torch.testing.assert_close(forward.fused.forward(x).double(), plain(x.double()), rtol=1e-3, atol=1e-4)
+
+
+def test_fast_stays_close_to_exact_where_vat_takes_the_derivative() -> None:
+    settings = ["algorithm.xi=0", "train.steps=50", "network.dropout=0", "optimizer.lr=0.01", "network.width=16"]
+    recipe = change(tiny("vat"), settings)
+    exact, _ = losses(recipe, 50, "captured")
+    fast, _ = losses(recipe, 50, "fast")
+    assert exact == pytest.approx(fast, rel=0.05) and sum(exact) == pytest.approx(sum(fast), rel=0.02)
+
+
+@pytest.mark.parametrize(("half", "least"), [(torch.float32, 0.99), (torch.bfloat16, 0.75)])
+@pytest.mark.parametrize("network", ["cnn13", "wrn-28-2", "convnet"])
+def test_a_fused_networks_derivative_is_that_of_the_plain_one_in_float64(
+    network: str, half: torch.dtype, least: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Along a direction and back: cosines. In half precision rounding decides at a kink or where pixels are pooled."""
+    monkeypatch.setattr(fused, "HALF", half)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        quick = NETWORKS[network]((3, 16, 16), 5).to(CUDA)
+        x, d = (torch.randn(12, 3, 16, 16, device=CUDA) for _ in range(2))
+        v = torch.randn(12, 5, device=CUDA)
+    found, student = [], FastForward(quick)
+    assert student.fused is not None
+    for forward, kind in ((student, torch.float32), (Forward(deepcopy(quick).double()), torch.float64)):
+        at = x.to(kind).requires_grad_()
+        with torch.backends.cudnn.flags(allow_tf32=False), forward.frozen_stats():
+            z, dz = forward.along(at, d.to(kind))
+            found.append((dz.double(), forward.back(z, at, v.to(kind)).double()))
+    assert not student.fused.aside.held, "on the way back to the input no gradient of a weight is made"
+    for a, b in zip(*found, strict=True):
+        assert torch.cosine_similarity(a.flatten(1), b.flatten(1)).min() > least
 
 
 @pytest.mark.parametrize("layout", [[], ["algorithm=mean-teacher", "train.layout=joined"]])

@@ -4,11 +4,14 @@ TRITON_INTERPRET=1 python -m pytest tests/test_kernels.py
 """
 
 import os
+import warnings
+from collections.abc import Callable
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 pytest.importorskip("triton", reason="triton, which comes with torch for GPUs, is not installed")
 if not torch.cuda.is_available() and os.environ.get("TRITON_INTERPRET") != "1":
@@ -87,6 +90,48 @@ def test_activation_and_pooling_without_a_norm_are_torchs(shape: tuple[int, ...]
     expected.backward(gradient.double())
     got.backward(gradient.to(DEVICE))
     assert distance(got, expected) < 1e-6 and distance(got_x.grad, expected_x.grad) < 1e-6
+
+
+def along(function: Callable[[Tensor], Tensor], x: Tensor, d: Tensor) -> Tensor:
+    """The derivative in forward mode."""
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning), forward_ad.dual_level():
+        moved: Tensor | None = forward_ad.unpack_dual(function(forward_ad.make_dual(x, d))).tangent
+    assert moved is not None
+    return moved
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.1])
+@pytest.mark.parametrize("plus", [False, True])
+@pytest.mark.parametrize("pool", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "parts"), [((6, 5, 4, 4), (6,)), ((40, 70, 2, 2), (13, 1, 26)), ((30, 128, 10, 10), (20, 10))]
+)
+def test_what_moves_with_the_input_moves_as_with_torch(
+    shape: tuple[int, ...], parts: tuple[int, ...], pool: bool, plus: bool, slope: float
+) -> None:
+    draws = torch.Generator().manual_seed(len(parts) + shape[1])
+    x, other, d = (torch.randn(shape, generator=draws) for _ in range(3))
+    norm = nn.BatchNorm2d(shape[1], track_running_stats=False).double()
+    with torch.no_grad():
+        norm.weight.copy_(torch.randn(shape[1], generator=draws))
+        norm.bias.copy_(torch.randn(shape[1], generator=draws))
+    weight, bias = (p.detach().float().to(DEVICE).requires_grad_() for p in (norm.weight, norm.bias))
+    how = How(counters(norm).to(DEVICE), 1e-5, slope, pool, parts)
+
+    def ours(x: Tensor) -> Tensor:
+        """What is added may move as well."""
+        return norm_act(x, x * other.to(DEVICE) if plus else None, weight, bias, how)[0]
+
+    def torchs(x: Tensor) -> Tensor:
+        both = x + x * other.double() if plus else x
+        return reference(both, norm, parts, slope, pool)
+
+    got = along(ours, x.to(DEVICE).requires_grad_(), d.to(DEVICE))
+    assert distance(got, along(torchs, x.double(), d.double())) < 2e-5
+    if pool and not plus:
+        got = along(lambda x: act_pool(x, slope), x.to(DEVICE), d.to(DEVICE))
+        expected = along(lambda x: F.max_pool2d(F.leaky_relu(x, slope), 2), x.double(), d.double())
+        assert distance(got, expected) < 1e-6
 
 
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last, None])

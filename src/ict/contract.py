@@ -48,6 +48,14 @@ class Network(Protocol):
         """Forwards inside are in full float32, even in fast mode."""
         ...
 
+    def along(self, x: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
+        """The logits of x and, without a gradient of its own, their derivative along d, in forward mode."""
+        ...
+
+    def back(self, z: Tensor, x: Tensor, v: Tensor) -> Tensor:
+        """The gradient of v z with respect to x, and to nothing else, where z are logits of x."""
+        ...
+
 
 @dataclass(frozen=True)
 class Share:

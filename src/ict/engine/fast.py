@@ -96,6 +96,19 @@ class FastForward(Forward):
         finally:
             self.precise_weights = None
 
+    def along(self, x: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
+        """In half precision only where it runs fused on a GPU: torch's batch norm has a derivative in float32 there."""
+        if self.fused is not None and self.fused.norms_are_fused and x.is_cuda:
+            return super().along(x, d)
+        with self.precise():
+            return super().along(x, d)
+
+    def back(self, z: Tensor, x: Tensor, v: Tensor) -> Tensor:
+        if self.fused is None:
+            return super().back(z, x, v)
+        with self.fused.aside.idle():
+            return super().back(z, x, v)
+
     def _together(self, function: Callable[[Tensor], Tensor], parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         if len(parts) < 2 or not self.can_join:
             return tuple(function(part) for part in parts)

@@ -1,15 +1,19 @@
 """A module as an algorithm sees it: `contract.Network`."""
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
 from ict.contract import Tap
+from ict.errors import UserError
 
 
 class Forward:
@@ -66,9 +70,32 @@ class Forward:
     def precise(self) -> Iterator[None]:
         yield  # as everything here is
 
+    def along(self, x: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
+        _load_forward_mode()
+        with forward_ad.dual_level():
+            try:
+                z, dz = forward_ad.unpack_dual(self(forward_ad.make_dual(x, d)))
+            except NotImplementedError as problem:
+                raise UserError(
+                    f"a layer of the network has no derivative in forward mode ({problem}): set algorithm.xi=0.1."
+                ) from None
+            assert dz is not None
+            return z, dz.detach()
+
+    def back(self, z: Tensor, x: Tensor, v: Tensor) -> Tensor:
+        (gradient,) = torch.autograd.grad(z, x, v, retain_graph=True)
+        return gradient
+
     def _run(self, function: Callable[..., Tensor], x: Tensor, **options: Any) -> Tensor:
         with torch.set_grad_enabled(self.gradient and torch.is_grad_enabled()):
             return function(x, **options)
+
+
+@cache
+def _load_forward_mode() -> None:
+    """The first use of it loads a part of torch that calls another part of torch deprecated."""
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning), forward_ad.dual_level():
+        forward_ad.make_dual(torch.zeros(1), torch.zeros(1))
 
 
 class _OneMask:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeGuard, TypeVar
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils import parametrize
 
 from ict.contract import Tap
@@ -61,6 +62,8 @@ class Fused:
         self.features, self.head = Chain(body, self.aside), Chain([head], self.aside)
         self.stages = [Chain([stage], self.aside) for stage in network.stages]
         self.weights = Weights([conv for stage in self.stages for conv in stage.weights.convolutions], self.aside)
+        links = [link for stage in self.stages for link in stage.links]
+        self.norms_are_fused = all(link.norms_are_fused for link in links)
 
     def forward(self, x: Tensor, tap: Tap | None = None) -> Tensor:
         if tap is None:
@@ -91,6 +94,7 @@ class Link:
     """A layer, or several."""
 
     convolutions: tuple["Convolution", ...] = ()
+    norms_are_fused = True
 
     def __call__(self, carried: Carried) -> Carried:
         raise NotImplementedError
@@ -107,6 +111,7 @@ class Plain(Link):
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
+        self.norms_are_fused = not any(isinstance(m, _BatchNorm) for m in module.modules())
 
     def __call__(self, carried: Carried) -> Carried:
         return Carried(self.module(carried.whole))
@@ -141,6 +146,7 @@ class Norm(Link):
         self.norm, self.activation, self.pool = norm, activation, pool
         self.slope = 1.0 if activation is None else _slope(activation)
         self.counters: Tensor | None = None
+        self.norms_are_fused = norm.momentum is not None and norm.affine
 
     def __call__(self, carried: Carried) -> Carried:
         return self.both(carried)[0]
@@ -150,7 +156,7 @@ class Norm(Link):
         x, norm = carried.x, self.norm
         gradient = torch.is_grad_enabled()
         fits = x.is_cuda and x.dim() in (2, 4) and x.numel() < _COUNTABLE
-        if not fits or norm.momentum is None or not norm.affine or (gradient and not norm.training):
+        if not fits or not self.norms_are_fused or (gradient and not norm.training):
             carried = carried.summed
             return Carried(_one_by_one(carried.whole, norm, self.activation, self.pool)), carried
         from ict.engine.kernels import norm as kernels
@@ -168,7 +174,7 @@ class Norm(Link):
         else:
             running = None
             if norm.track_running_stats:
-                assert mean is not None and var is not None and batches is not None
+                assert mean is not None and var is not None and batches is not None and norm.momentum is not None
                 running = kernels.Running(mean, var, batches, norm.momentum)
             # no gradient goes to the shifts: the norm takes away whatever they would do
             shifts = tuple(shift.detach() for shift in carried.shifts)
@@ -203,7 +209,9 @@ class Residual(Link):
         self.activate = norm
         self.residual, self.shortcut = (_linked(list(_flat([side]))) for side in (block.residual, block.shortcut))
         self.activate_shortcut = block.activate_shortcut
-        self.convolutions = tuple(c for link in (*self.residual, *self.shortcut) for c in link.convolutions)
+        links = (norm, *self.residual, *self.shortcut)
+        self.convolutions = tuple(c for link in links for c in link.convolutions)
+        self.norms_are_fused = all(link.norms_are_fused for link in links)
 
     def __call__(self, carried: Carried) -> Carried:
         h, carried = self.activate.both(carried)
@@ -286,6 +294,7 @@ class Aside:
     def __init__(self) -> None:
         self.stream: torch.cuda.Stream | None = None
         self.off = False  # run everything in line
+        self.unwanted = False  # no gradients of weights
         self.held: list[Tensor] = []  # what the stream may still be reading, so that its memory is not used again
 
     @contextmanager
@@ -301,6 +310,15 @@ class Aside:
         with torch.cuda.stream(self.stream):
             yield
 
+    @contextmanager
+    def idle(self) -> Iterator[None]:
+        """Backward passes inside make no gradients of weights, which autograd cannot tell a function of ours."""
+        self.unwanted = True
+        try:
+            yield
+        finally:
+            self.unwanted = False
+
     def join(self) -> None:
         if self.stream is not None:
             torch.cuda.current_stream().wait_stream(self.stream)
@@ -313,13 +331,15 @@ class _Convolve(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, stride: Size, padding: Size, aside: Aside) -> Tensor:
         ctx.save_for_backward(x, weight)
+        ctx.save_for_forward(x, weight)
         ctx.narrow = _is_narrow(weight, stride, padding)
         ctx.how, ctx.aside = (stride, padding), aside
-        if ctx.narrow:
-            from ict.engine.kernels.narrow import convolve
+        return _convolved(ctx, x, weight)
 
-            return convolve(x, weight)
-        return F.conv2d(x, weight, None, stride, padding)
+    @staticmethod
+    def jvp(ctx: Any, x: Tensor, *_: None) -> Tensor:
+        """Along x alone: it is linear."""
+        return _convolved(ctx, x.contiguous(memory_format=torch.channels_last), ctx.saved_tensors[1].detach())
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -334,12 +354,20 @@ class _Convolve(torch.autograd.Function):
             return torch.ops.aten.convolution_backward(gradient, x, weight, None, *how)
 
         for_x = for_weight = None
-        if ctx.needs_input_grad[1]:
+        if ctx.needs_input_grad[1] and not ctx.aside.unwanted:
             with ctx.aside(gradient, x):
                 for_weight = weight_gradient(gradient, x) if ctx.narrow else by_library(False, True)[1]
         if ctx.needs_input_grad[0]:
             for_x = convolve(gradient, weight, flip=True) if ctx.narrow else by_library(True, False)[0]
         return for_x, for_weight, None, None, None
+
+
+def _convolved(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+    if ctx.narrow:
+        from ict.engine.kernels.narrow import convolve
+
+        return convolve(x, weight)
+    return F.conv2d(x, weight, None, *ctx.how)
 
 
 def _is_narrow(weight: Tensor, stride: Size, padding: Size) -> bool:

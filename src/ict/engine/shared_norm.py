@@ -85,6 +85,12 @@ class _Average(torch.autograd.Function):
         ctx.ranks.average_([gradient])
         return gradient, None
 
+    @staticmethod
+    def jvp(ctx: Any, d: Tensor, _: None) -> Tensor:
+        d = d.clone()
+        ctx.ranks.average_([d])
+        return d
+
 
 class _Normalise(torch.autograd.Function):
     """Batch norm by the moments of all ranks, which it returns too. The heavy work is torch's, as in eval mode."""
@@ -98,6 +104,7 @@ class _Normalise(torch.autograd.Function):
         mean = means.mean(0)
         variance = (variances + (means - mean).square()).mean(0)  # a mean of squares would lose digits
         ctx.save_for_backward(x, weight, mean, variance)
+        ctx.save_for_forward(x, weight, mean, variance)
         ctx.eps, ctx.ranks = eps, ranks
         ctx.mark_non_differentiable(mean, variance)
         return F.batch_norm(x, mean, variance, weight, bias, training=False, eps=eps), mean, variance
@@ -105,21 +112,30 @@ class _Normalise(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        """That of fixed moments, less what it says about the moments: with y the normalised input and means over all
-        ranks, scale (g - mean(g) - y mean(g y))."""
-        x, weight, mean, variance = ctx.saved_tensors
-        fixed = torch.ops.aten.native_batch_norm_backward
-        given = (mean, variance, None, None, False, ctx.eps, [True, True, True])
-        for_x, for_weight, for_bias = fixed(gradient, x, weight, *given)
-        means = torch.stack([for_bias, for_weight]) * (x.shape[1] / x.numel())
-        ctx.ranks.average_([means])
-        mean_g, mean_gy = means
-        inverse = (variance + ctx.eps).rsqrt()
-        slope = weight * inverse.square() * mean_gy
-        offset = weight * inverse * mean_g - slope * mean
-        for_x = for_x - torch.addcmul(_per_channel(offset, x), x, _per_channel(slope, x))
+        for_x, for_weight, for_bias = _through(ctx, gradient)
         wanted = ctx.needs_input_grad
         return for_x, for_weight if wanted[1] else None, for_bias if wanted[2] else None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, d: Tensor, *_: None) -> tuple[Tensor, None, None]:
+        """Along x. What batch norm does to a change of its input is what it does to a gradient on the way back."""
+        return _through(ctx, d)[0], None, None
+
+
+def _through(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of x, weight and bias. That of x: the one of fixed moments, less what it says about the moments;
+    with y the normalised input and means over all ranks, scale (g - mean(g) - y mean(g y))."""
+    x, weight, mean, variance = ctx.saved_tensors
+    fixed = torch.ops.aten.native_batch_norm_backward
+    given = (mean, variance, None, None, False, ctx.eps, [True, True, True])
+    for_x, for_weight, for_bias = fixed(gradient, x, weight, *given)
+    means = torch.stack([for_bias, for_weight]) * (x.shape[1] / x.numel())
+    ctx.ranks.average_([means])
+    mean_g, mean_gy = means
+    inverse = (variance + ctx.eps).rsqrt()
+    slope = weight * inverse.square() * mean_gy
+    offset = weight * inverse * mean_g - slope * mean
+    return for_x - torch.addcmul(_per_channel(offset, x), x, _per_channel(slope, x)), for_weight, for_bias
 
 
 def _others(x: Tensor) -> list[int]:

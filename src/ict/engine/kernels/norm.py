@@ -2,12 +2,13 @@
 
 An activation of a wide network is larger than the caches, so what counts is how often it is read and written. Forward:
 one pass for the statistics of each part, one that normalises, activates and pools. Backward: one pass for the two sums
-that batch norm's gradient needs, one that writes the gradient. What lies between is computed again instead of stored.
+that batch norm's gradient needs, one that writes the gradient; so is a derivative in forward mode. What lies between is
+computed again instead of stored.
 
 Images are in channels-last order. `norm_programs` has what runs on the GPU, this file what starts it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -15,7 +16,7 @@ import torch
 import triton
 from torch import Tensor, nn
 
-from ict.engine.kernels.norm_programs import denormalise, measure, measure_gradients, normalise
+from ict.engine.kernels.norm_programs import denormalise, measure, measure_gradients, move, normalise
 
 _TILE = 4096  # numbers in a tile
 _MOST = 65_535  # programs along the second axis of a grid
@@ -140,6 +141,7 @@ class NormAct(torch.autograd.Function):
         )
         out = _normalised(both, moments, weight, bias, layout, how.slope)
         ctx.save_for_backward(both, weight, bias, moments, starts)
+        ctx.save_for_forward(both, weight, bias, moments, starts)
         ctx.layout, ctx.how, ctx.summed = layout, how, plus is not None
         ctx.set_materialize_grads(False)
         if len(how.shifts) < 2:
@@ -152,15 +154,8 @@ class NormAct(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor, beside: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
         x, weight, bias, moments, starts = ctx.saved_tensors
         layout, how, c = ctx.layout, ctx.how, ctx.layout.channels
-        gradient = _dense(gradient)
-        grid, shares = layout.shares()
-        partial, means = weight.new_empty(len(layout.sizes), shares["SPLITS"], 2, c), torch.empty_like(moments)
-        for_weight, for_bias, out = torch.empty_like(weight), torch.empty_like(bias), torch.empty_like(x)
-        around = (starts, moments, weight, bias)
-        measure_gradients[grid](
-            x, gradient, *around, partial, how.counters, means, for_weight, for_bias, c, how.slope, layout.width,
-            POOL=layout.pool, **shares,
-        )  # fmt: skip
+        gradient, out = _dense(gradient), torch.empty_like(x)
+        means, for_weight, for_bias = _means(x, gradient, weight, bias, moments, layout, how.slope, how.counters)
         grid, tiles = layout.tiles()
         denormalise[grid](
             x, gradient, gradient if beside is None else _dense(beside), out, starts, moments, means, weight, bias, c,
@@ -168,17 +163,56 @@ class NormAct(torch.autograd.Function):
         )  # fmt: skip
         return out, out if ctx.summed else None, for_weight, for_bias, None
 
+    @staticmethod
+    def jvp(ctx: Any, x: Tensor, plus: Tensor | None, *_: None) -> tuple[Tensor, Tensor, None]:
+        """Along x and plus."""
+        both, weight, bias, moments = ctx.saved_tensors[:4]
+        d = _dense(x if plus is None else x + plus)
+        whole = replace(ctx.layout, pool=False, width=1)
+        means = _means(both, d, weight, bias, moments, whole, 1.0, ctx.how.counters)[0]
+        out = _moved(both, d, moments, means, weight, bias, ctx.layout, ctx.how.slope)
+        return out, d.view_as(d), None  # where nothing is summed up, torch wants a view
+
+
+def _means(
+    x: Tensor, gradient: Tensor, weight: Tensor, bias: Tensor, moments: Tensor, layout: Layout, slope: float,
+    counted_by: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Of a gradient behind the activation, and of it times the normalised value; the gradients of weight and bias."""
+    c, (grid, shares) = layout.channels, layout.shares()
+    partial = weight.new_empty(len(layout.sizes), shares["SPLITS"], 2, c)
+    means, for_weight, for_bias = torch.empty_like(moments), torch.empty_like(weight), torch.empty_like(bias)
+    measure_gradients[grid](
+        x, gradient, _starts(layout.sizes, x.device), moments, weight, bias, partial, counted_by, means, for_weight,
+        for_bias, c, slope, layout.width, POOL=layout.pool, **shares,
+    )  # fmt: skip
+    return means, for_weight, for_bias
+
+
+def _moved(
+    x: Tensor, d: Tensor, moments: Tensor, means: Tensor, weight: Tensor, bias: Tensor, layout: Layout, slope: float
+) -> Tensor:
+    """How `_normalised` moves along d."""
+    out, (grid, tiles) = _empty(x, layout), layout.tiles()
+    around = (_starts(layout.sizes, x.device), moments, means, weight, bias)
+    move[grid](x, d, out, *around, layout.channels, slope, layout.width, POOL=layout.pool, **tiles)
+    return out
+
+
+def _empty(x: Tensor, layout: Layout) -> Tensor:
+    """For what comes out."""
+    if not layout.pool:
+        return torch.empty_like(x)
+    n, c, *size = x.shape
+    shape = (n, c, *(s // 2 for s in size))
+    return torch.empty(shape, dtype=x.dtype, device=x.device, memory_format=torch.channels_last)
+
 
 def _normalised(x: Tensor, moments: Tensor, weight: Tensor, bias: Tensor, layout: Layout, slope: float) -> Tensor:
     """By mean and 1 / deviation of each part (`moments` [parts, 2, C])."""
-    n, c, *size = x.shape
-    out = torch.empty_like(x)
-    if layout.pool:
-        shape = (n, c, *(s // 2 for s in size))
-        out = torch.empty(shape, dtype=x.dtype, device=x.device, memory_format=torch.channels_last)
-    grid, tiles = layout.tiles()
-    starts = _starts(layout.sizes, x.device)
-    normalise[grid](x, out, starts, moments, weight, bias, c, slope, layout.width, POOL=layout.pool, **tiles)
+    out, (grid, tiles) = _empty(x, layout), layout.tiles()
+    around = (_starts(layout.sizes, x.device), moments, weight, bias)
+    normalise[grid](x, out, *around, layout.channels, slope, layout.width, POOL=layout.pool, **tiles)
     return out
 
 
@@ -189,6 +223,7 @@ class ActPool(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, slope: float) -> Tensor:
         x = _dense(x)
         ctx.save_for_backward(x)
+        ctx.save_for_forward(x)
         ctx.slope = slope
         moments, weight, bias, _ = _unchanged(x.shape[1], x.device)
         return _normalised(x, moments, weight, bias, _layout(x, (), True), slope)
@@ -205,6 +240,12 @@ class ActPool(torch.autograd.Function):
             POOL=True, PLUS=False, **tiles,
         )  # fmt: skip
         return out, None
+
+    @staticmethod
+    def jvp(ctx: Any, d: Tensor, _: None) -> Tensor:
+        (x,) = ctx.saved_tensors
+        moments, weight, bias, means = _unchanged(x.shape[1], x.device)
+        return _moved(x, _dense(d), moments, means, weight, bias, _layout(x, (), True), ctx.slope)
 
 
 @cache

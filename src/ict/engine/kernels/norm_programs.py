@@ -169,14 +169,20 @@ def _slopes(value, gradient, gain, offset, slope):
 
 
 @triton.jit
-def _four_slopes(xa, xb, xd, xe, gradient, gain, offset, slope):
-    """A pooled pixel's gradient goes to the first of the largest of its four, through its activation."""
+def _largest(xa, xb, xd, xe, gain, offset, slope):
+    """Which of the four is the pooled pixel: the first of the largest. None of the three: the last."""
     a, b = _activated(xa, gain, offset, slope), _activated(xb, gain, offset, slope)
     d, e = _activated(xd, gain, offset, slope), _activated(xe, gain, offset, slope)
     most = tl.maximum(tl.maximum(a, b), tl.maximum(d, e))
     to_a = a == most
     to_b = (b == most) & ~to_a
-    to_d = (d == most) & ~to_a & ~to_b
+    return to_a, to_b, (d == most) & ~to_a & ~to_b
+
+
+@triton.jit
+def _four_slopes(xa, xb, xd, xe, gradient, gain, offset, slope):
+    """A pooled pixel's gradient goes to the largest of its four, through its activation."""
+    to_a, to_b, to_d = _largest(xa, xb, xd, xe, gain, offset, slope)
     to_e = ~to_a & ~to_b & ~to_d
     zero = gradient * 0.0
     return (
@@ -272,3 +278,32 @@ def denormalise(
         if PLUS:
             found += tl.load(plus + at, mask=mask, other=0.0).to(tl.float32)
         tl.store(out + at, found.to(kind), mask=mask)
+
+
+@triton.jit
+def move(
+    x, d, out, starts, moments, means, weight, bias, channels, slope, width,
+    POOL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """How what comes out moves while x moves along d; `means` are those of d, as of a gradient.
+
+    What batch norm does to a change of its input is what it does to a gradient on the way back.
+    """
+    part, r, c, inside, mask = _tile(starts, channels, POOL, ROWS, COLUMNS)
+    mean, scale, gain, offset = _affine(moments, weight, bias, part, c, channels, inside)
+    total = tl.load(means + part * 2 * channels + c, mask=inside, other=0.0)[None, :]
+    product = tl.load(means + (part * 2 + 1) * channels + c, mask=inside, other=0.0)[None, :]
+    if POOL:
+        corner = _corner(r, c, channels, width)
+        xa, xb, xd, xe = _four(x, corner, channels, width, mask)
+        da, db, dd, de = _four(d, corner, channels, width, mask)
+        to_a, to_b, to_d = _largest(xa, xb, xd, xe, gain, offset, slope)
+        value = tl.where(to_a, xa, tl.where(to_b, xb, tl.where(to_d, xd, xe)))
+        moved = tl.where(to_a, da, tl.where(to_b, db, tl.where(to_d, dd, de)))
+    else:
+        at = r[:, None] * channels + c[None, :]
+        value = tl.load(x + at, mask=mask, other=0.0).to(tl.float32)
+        moved = tl.load(d + at, mask=mask, other=0.0).to(tl.float32)
+    moved = _centered(value, moved, mean, scale, gain, total, product)
+    moved = _slopes(value, moved, gain, offset, slope)
+    tl.store(out + r[:, None] * channels + c[None, :], moved.to(out.dtype.element_ty), mask=mask)
