@@ -179,9 +179,9 @@ def test_a_layer_without_a_derivative_is_refused_with_what_to_set() -> None:
             out: Tensor = Doubled.apply(x)  # type: ignore[no-untyped-call]
             return out
 
-    u = torch.randn(2, 4, requires_grad=True)
+    student = Forward(nn.Sequential(nn.Linear(4, 3), Own()).double())
     with pytest.raises(UserError, match=r"forward mode.*set algorithm\.xi=0\.1\."):
-        Forward(nn.Sequential(nn.Linear(4, 3), Own())).along(u, u)
+        VAT(xi=0.0).steepest(student, torch.from_numpy(U), ScriptedDraws(normals=[NOISE]))
 
 
 def dropout_network() -> Staged:

@@ -49,7 +49,10 @@ class Network(Protocol):
         ...
 
     def along(self, x: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
-        """The logits of x and, without a gradient of its own, their derivative along d, in forward mode."""
+        """The logits of x and, without a gradient of its own, their derivative along d, in forward mode.
+
+        NotImplementedError where a layer has none.
+        """
         ...
 
     def back(self, z: Tensor, x: Tensor, v: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from ict.contract import Batch, Draws, Loss, Needs, Network
+from ict.errors import UserError
 from ict.fields import at_least_zero, check_fields, positive
 from ict.ops import cross_entropy, entropy, kl, kl_of_logits, one_hot, probabilities
 
@@ -71,7 +72,10 @@ class VAT:
         """
         u, d = u.detach().requires_grad_(), _unit(rng.normal_like(u))
         for _ in range(self.iterations):
-            z, dz = student.along(u, d)
+            try:
+                z, dz = student.along(u, d)
+            except NotImplementedError as problem:
+                raise UserError(f"the network has no derivative for xi=0 ({problem}): set algorithm.xi=0.1.") from None
             p = probabilities(z.detach())
             d = _unit(student.back(z, u, p * (dz - (p * dz).sum(1, keepdim=True))))
         return z, self.epsilon * d
