@@ -289,7 +289,8 @@ def _other_cells(runs: Runs) -> str:
         if name in runs and paper is not None:
             ours = over_seeds(runs[name])
             where = "at or below it" if round(ours.mean, 2) <= paper.mean else "above it"
-            told[where].append(f"{_code(name)} {number(ours)} ({paper.mean})")
+            some = f", of {len(ours.seeds)} of {len(SEEDS)} seeds" if len(ours.seeds) < len(SEEDS) else ""
+            told[where].append(f"{_code(name)} {number(ours)} ({paper.mean}){some}")
     listed = "; ".join(f"{where} {', '.join(cells)}" for where, cells in told.items() if cells)
     return f"Other cells, the paper's number in brackets: {listed}. " if listed else ""
 
