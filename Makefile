@@ -49,6 +49,8 @@ results: setup
 	$(BIN)/ict compare digits-100 --out runs/results/variants \
 		--methods ict,ict-mixed-labels,ict-no-teacher,ict-hidden,ict-ce,ict-kl,ict-sharpened
 	cp runs/results/variants/compare.json results/compare-digits-100-variants.json
+	$(BIN)/ict compare digits-100 --out runs/results/derivative --methods vat,vat-ent --set algorithm.xi=0
+	cp runs/results/derivative/compare.json results/compare-digits-100-derivative.json
 	$(BIN)/python benchmarks/cpu.py --out results/cpu.json
 	$(BIN)/python benchmarks/estimator.py --out results/estimator.json
 	$(BIN)/python benchmarks/graph.py --out results/graph.json

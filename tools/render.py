@@ -147,6 +147,10 @@ def variants() -> str:
     return ranking.table(read("compare-digits-100-variants"))
 
 
+def derivative() -> str:
+    return ranking.table(read("compare-digits-100-derivative"))
+
+
 def estimator() -> str:
     result = read("estimator")
     lines = [
@@ -406,6 +410,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "compare": compare,
     "comparison": comparison,
     "variants": variants,
+    "derivative": derivative,
     "ladder": ladder,
     "gpu": gpu,
     "rule": rule,
