@@ -290,6 +290,24 @@ def limits() -> str:
     )
 
 
+def direction() -> str:
+    """VAT's, by network and way of finding it."""
+    result = read("direction")
+    ways = dict.fromkeys(row["way"] for row in result["rows"])
+    found = {(row["network"], row["way"]): row for row in result["rows"]}
+    networks = dict.fromkeys(row["network"] for row in result["rows"])
+    rows = [
+        [way, *(f"{found[name, way]['cosine']:.2f}, {found[name, way]['divergence']:.2f}" for name in networks)]
+        for way in ways
+    ]
+    return markdown(["direction by", *networks], rows) + (
+        "\n\nThe mean cosine with the direction by the derivative in float64, and the divergence after a step of "
+        f"length {result['epsilon']:g} as a share of that along the other; {result['images']} images of noise, "
+        "networks as they are born, on a CPU. A turn by half a circle costs no divergence. File: "
+        f"[direction.json](../results/direction.json), `benchmarks/direction.py`; {origin(result)}."
+    )
+
+
 def tuning(path: Path) -> str:
     """Every variant that was tried, by its validation error."""
     error = "validation error (%) of the evaluated network, last"
@@ -411,6 +429,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "comparison": comparison,
     "variants": variants,
     "derivative": derivative,
+    "direction": direction,
     "ladder": ladder,
     "gpu": gpu,
     "rule": rule,
