@@ -100,14 +100,14 @@ def along(function: Callable[[Tensor], Tensor], x: Tensor, d: Tensor) -> Tensor:
     return moved
 
 
-@pytest.mark.parametrize("slope", [0.0, 0.1])
+@pytest.mark.parametrize(("slope", "layout"), [(0.0, torch.channels_last), (0.1, torch.contiguous_format)])
 @pytest.mark.parametrize("plus", [False, True])
 @pytest.mark.parametrize("pool", [False, True])
 @pytest.mark.parametrize(
     ("shape", "parts"), [((6, 5, 4, 4), (6,)), ((40, 70, 2, 2), (13, 1, 26)), ((30, 128, 10, 10), (20, 10))]
 )
 def test_what_moves_with_the_input_moves_as_with_torch(
-    shape: tuple[int, ...], parts: tuple[int, ...], pool: bool, plus: bool, slope: float
+    shape: tuple[int, ...], parts: tuple[int, ...], pool: bool, plus: bool, slope: float, layout: torch.memory_format
 ) -> None:
     draws = torch.Generator().manual_seed(len(parts) + shape[1])
     x, other, d = (torch.randn(shape, generator=draws) for _ in range(3))
@@ -126,7 +126,7 @@ def test_what_moves_with_the_input_moves_as_with_torch(
         both = x + x * other.double() if plus else x
         return reference(both, norm, parts, slope, pool)
 
-    got = along(ours, x.to(DEVICE).requires_grad_(), d.to(DEVICE))
+    got = along(ours, x.to(DEVICE, memory_format=layout).requires_grad_(), d.to(DEVICE, memory_format=layout))
     assert distance(got, along(torchs, x.double(), d.double())) < 2e-5
     if pool and not plus:
         got = along(lambda x: act_pool(x, slope), x.to(DEVICE), d.to(DEVICE))
