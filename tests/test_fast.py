@@ -87,7 +87,7 @@ def losses(run: Job, step: Any, n: int) -> list[dict[str, float]]:
         ["train.labeled_order=repeated"],
         ["algorithm=mean-teacher", "train.layout=joined", "inputs.noise=0.1"],
         ["average.when=before", "optimizer.name=adam"],
-        ["average.decay=none"],
+        ["average.decay=none", "train.rampup=0", "train.weight=100"],  # its own teacher, from which no gradient comes
         ["optimizer.name=muon", "optimizer.turn=0.03"],
         ["algorithm.depth=1"],
         ["optimizer.final_momentum=0.5"],
