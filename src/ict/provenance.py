@@ -12,15 +12,21 @@ from ict import __version__
 
 
 def provenance(device: torch.device) -> dict[str, Any]:
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
     return {
         "device": device.type,
-        "machine": name,
+        "machine": torch.cuda.get_device_name(device) if device.type == "cuda" else processor(),
         "threads": torch.get_num_threads(),
         "versions": {"ict": __version__, "python": platform.python_version(), "torch": torch.__version__},
         "commit": _commit(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def processor(told: Path = Path("/proc/cpuinfo")) -> str:
+    """Its name, where Linux tells it, or else its kind: from one to the next rounding differs, and with it a run."""
+    lines = told.read_text().splitlines() if told.is_file() else []
+    names = (value.strip() for key, _, value in (line.partition(":") for line in lines) if key.strip() == "model name")
+    return next(filter(None, names), platform.processor() or platform.machine())
 
 
 def _commit() -> str | None:
