@@ -31,6 +31,7 @@ format: setup
 	$(BIN)/ruff check --fix .
 
 # The numbers and pictures in the README and the docs that need no GPU, from scratch: about an hour on two cores.
+# results/demo-other.json is the demo.json of another processor.
 results: setup
 	$(BIN)/ict demo --out runs/results --seeds 10
 	cp runs/results/demo.json results/demo-10.json
@@ -49,6 +50,8 @@ results: setup
 	$(BIN)/ict compare digits-100 --out runs/results/variants \
 		--methods ict,ict-mixed-labels,ict-no-teacher,ict-hidden,ict-ce,ict-kl,ict-sharpened
 	cp runs/results/variants/compare.json results/compare-digits-100-variants.json
+	$(BIN)/ict compare digits-100 --out runs/results/difference --methods vat,vat-ent
+	cp runs/results/difference/compare.json results/compare-digits-100-difference.json
 	$(BIN)/ict compare digits-100 --out runs/results/derivative --methods vat,vat-ent --set algorithm.xi=0
 	cp runs/results/derivative/compare.json results/compare-digits-100-derivative.json
 	$(BIN)/python benchmarks/cpu.py --out results/cpu.json

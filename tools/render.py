@@ -150,7 +150,9 @@ def variants() -> str:
 
 
 def derivative() -> str:
-    return ranking.table(read("compare-digits-100-derivative"))
+    """VAT by the derivative, and by the difference on the same machine."""
+    tables = {way: ranking.table(read(f"compare-digits-100-{way}")) for way in ("derivative", "difference")}
+    return "\n\n".join(f"By the {way}:\n\n{text}" for way, text in tables.items())
 
 
 def estimator() -> str:
