@@ -18,7 +18,7 @@ from ict.algorithms import ALGORITHMS
 from ict.contract import Batch, Tap
 from ict.data.dataset import Dataset, Examples
 from ict.device import untouched_globals
-from ict.engine import fused
+from ict.engine import convolutions
 from ict.engine.evaluate import error
 from ict.engine.fast import Captured, FastForward, evaluator
 from ict.engine.forward import Forward
@@ -111,7 +111,7 @@ def test_fast_stays_close_to_exact_over_50_steps(name: str) -> None:
 def test_a_fused_network_is_the_plain_one_in_float64(
     network: str, tapped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fused, "HALF", torch.float32)
+    monkeypatch.setattr(convolutions, "HALF", torch.float32)
     shape, size = ((3, 16, 16), (12, 8)) if network != "mlp-wide" else ((20,), (12, 8))
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -164,7 +164,7 @@ def test_a_fused_networks_derivative_is_that_of_the_plain_one_in_float64(
     network: str, half: torch.dtype, least: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Along a direction and back: cosines. In half precision rounding decides at a kink or where pixels are pooled."""
-    monkeypatch.setattr(fused, "HALF", half)
+    monkeypatch.setattr(convolutions, "HALF", half)
     with torch.random.fork_rng():
         torch.manual_seed(0)
         quick = NETWORKS[network]((3, 16, 16), 5).to(CUDA)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ict.averages import WeightAverage
 from ict.contract import Tap
-from ict.engine import fused
+from ict.engine import convolutions
 from ict.engine.fast import FastForward
 from ict.engine.forward import Forward
 from ict.engine.quick import QuickAverage
@@ -173,9 +173,9 @@ def test_layers_of_ones_own_do_what_they_do(kind: str, device: str) -> None:
 @pytest.mark.parametrize("channels", [4, 8])
 def test_inputs_of_convolutions_are_dense(channels: int) -> None:
     """A slice has the strides of channels last and gaps between them, which kernels do not expect."""
-    wide = torch.randn(3, 2 * channels, 5, 5).to(fused.HALF).contiguous(memory_format=torch.channels_last)
+    wide = torch.randn(3, 2 * channels, 5, 5).to(convolutions.HALF).contiguous(memory_format=torch.channels_last)
     half, _ = wide.chunk(2, 1)
-    found = fused._widened(half)
+    found = convolutions.widened(half)
     assert found.is_contiguous(memory_format=torch.channels_last)
     assert torch.equal(found[:, :channels], half) and not found[:, channels:].any()
 

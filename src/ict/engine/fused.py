@@ -7,26 +7,22 @@ changed: its own modules say what is trained, which mode they are in and what th
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeGuard, TypeVar
+from typing import NamedTuple, TypeGuard, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.utils import parametrize
 
 from ict.contract import Tap
+from ict.engine.convolutions import Aside, convolved, halves
 from ict.networks.parts import BatchNorm1d, BatchNorm2d
 from ict.networks.staged import Staged
 from ict.networks.wrn import Block
 
-Size = tuple[int, int]
 Kind = TypeVar("Kind", bound=nn.Module)
-HALF = torch.bfloat16
 _COUNTABLE = 2**31  # numbers, by the kernels' integers
-_CHANNELS = 8  # of an image: matrix units take as many at once, and with 3 the first layer is as slow as a wide one
 
 
 class Carried(NamedTuple):
@@ -77,7 +73,7 @@ class Fused:
 class Chain:
     """Layers one after the other, neighbours joined where one operation does the work of several."""
 
-    def __init__(self, modules: Iterable[nn.Module], aside: "Aside") -> None:
+    def __init__(self, modules: Iterable[nn.Module], aside: Aside) -> None:
         self.links = _linked(list(_flat(modules)))
         self.weights = Weights([conv for link in self.links for conv in link.convolutions], aside)
 
@@ -135,8 +131,7 @@ class Convolution(Link):
         x = carried.whole
         if self.weight is None or self.aside is None:
             return Carried(F.conv2d(x, conv.weight, None, conv.stride, conv.padding), shift)
-        convolve: Any = _Convolve.apply
-        return Carried(convolve(_widened(x), self.weight, conv.stride, conv.padding, self.aside), shift)
+        return Carried(convolved(x, self.weight, conv, self.aside), shift)
 
 
 class Norm(Link):
@@ -277,105 +272,6 @@ def _one_by_one(x: Tensor, *modules: nn.Module | None) -> Tensor:
     return x
 
 
-def _widened(x: Tensor) -> Tensor:
-    """Half precision, channels last, with channels of zeros up to a number that a GPU likes."""
-    n, c, height, width = x.shape
-    if c % _CHANNELS == 0:  # of a slice the first keeps the gaps, the second leaves the order of a dense one alone
-        return x.to(HALF, memory_format=torch.channels_last).contiguous(memory_format=torch.channels_last)
-    shape = (n, c + -c % _CHANNELS, height, width)
-    out = torch.empty(shape, dtype=HALF, device=x.device, memory_format=torch.channels_last).zero_()
-    out[:, :c] = x
-    return out
-
-
-class Aside:
-    """A second stream for the gradients of weights: nothing in a backward pass waits for them but its end."""
-
-    def __init__(self) -> None:
-        self.stream: torch.cuda.Stream | None = None
-        self.off = False  # run everything in line
-        self.unwanted = False  # no gradients of weights
-        self.held: list[Tensor] = []  # what the stream may still be reading, so that its memory is not used again
-
-    @contextmanager
-    def __call__(self, *read: Tensor) -> Iterator[None]:
-        """What is inside runs there."""
-        if self.off:
-            yield
-            return
-        if self.stream is None:
-            self.stream = torch.cuda.Stream()
-        self.stream.wait_stream(torch.cuda.current_stream())
-        self.held += read
-        with torch.cuda.stream(self.stream):
-            yield
-
-    @contextmanager
-    def idle(self) -> Iterator[None]:
-        """Backward passes inside make no gradients of weights, which autograd cannot tell a function of ours."""
-        self.unwanted = True
-        try:
-            yield
-        finally:
-            self.unwanted = False
-
-    def join(self) -> None:
-        if self.stream is not None:
-            torch.cuda.current_stream().wait_stream(self.stream)
-            self.held.clear()
-
-
-class _Convolve(torch.autograd.Function):
-    """Without a bias; the gradient of the weight is made aside."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, stride: Size, padding: Size, aside: Aside) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        ctx.save_for_forward(x, weight)
-        ctx.narrow = _is_narrow(weight, stride, padding)
-        ctx.how, ctx.aside = (stride, padding), aside
-        return _convolved(ctx, x, weight)
-
-    @staticmethod
-    def jvp(ctx: Any, x: Tensor, *_: None) -> Tensor:
-        """Along x alone: it is linear."""
-        return _convolved(ctx, x.contiguous(memory_format=torch.channels_last), ctx.saved_tensors[1].detach())
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        from ict.engine.kernels.narrow import convolve, weight_gradient
-
-        x, weight = ctx.saved_tensors
-        gradient = gradient.contiguous(memory_format=torch.channels_last)
-
-        def by_library(*wanted: bool) -> Any:
-            how = (*ctx.how, (1, 1), False, (0, 0), 1, (*wanted, False))
-            return torch.ops.aten.convolution_backward(gradient, x, weight, None, *how)
-
-        for_x = for_weight = None
-        if ctx.needs_input_grad[1] and not ctx.aside.unwanted:
-            with ctx.aside(gradient, x):
-                for_weight = weight_gradient(gradient, x) if ctx.narrow else by_library(False, True)[1]
-        if ctx.needs_input_grad[0]:
-            for_x = convolve(gradient, weight, flip=True) if ctx.narrow else by_library(True, False)[0]
-        return for_x, for_weight, None, None, None
-
-
-def _convolved(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
-    if ctx.narrow:
-        from ict.engine.kernels.narrow import convolve
-
-        return convolve(x, weight)
-    return F.conv2d(x, weight, None, *ctx.how)
-
-
-def _is_narrow(weight: Tensor, stride: Size, padding: Size) -> bool:
-    """Convolutions on which libraries are slow, since they have few channels for matrix units to work on."""
-    n_out, n_in, *size = weight.shape
-    return (size, stride, padding) == ([3, 3], (1, 1), (1, 1)) and {n_in, n_out} <= {16, 32}
-
-
 class Weights:
     """The half-precision weights of convolutions, made all at once for the length of a forward on a GPU."""
 
@@ -385,79 +281,10 @@ class Weights:
     def __enter__(self) -> None:
         if not self.convolutions or not next(self.convolutions[0].conv.parameters()).is_cuda:
             return
-        sources = [_sources(link.conv) for link in self.convolutions]
-        counts = tuple(map(len, sources))
-        halves: Any = _Halves.apply
-        made = halves(self.aside, counts, *(tensor for source in sources for tensor in source))
+        made = halves([link.conv for link in self.convolutions], self.aside)
         for link, weight in zip(self.convolutions, made, strict=True):
             link.weight, link.aside = weight, self.aside
 
     def __exit__(self, *_: object) -> None:
         for link in self.convolutions:
             link.weight = link.aside = None
-
-
-def _sources(conv: nn.Conv2d) -> tuple[Tensor, ...]:
-    """The weight, or length and direction of its rows where weight norm makes it from those."""
-    if parametrize.is_parametrized(conv, "weight"):
-        parametrizations: Any = conv.parametrizations
-        made_by = parametrizations.weight
-        if len(made_by) == 1 and type(made_by[0]).__name__ == "_WeightNorm" and made_by[0].dim == 0:
-            return made_by.original0, made_by.original1
-    return (conv.weight.contiguous(memory_format=torch.channels_last),)  # a parametrization may make it otherwise
-
-
-class _Halves(torch.autograd.Function):
-    """One node for all weights, so that its backward is the one place where the second stream is waited for."""
-
-    @staticmethod
-    def forward(ctx: Any, aside: Aside, counts: tuple[int, ...], *tensors: Tensor) -> tuple[Tensor, ...]:
-        from ict.engine.kernels.weight_norm import unit_rows
-
-        sources = _grouped(tensors, counts)
-        plain = [source[0] for source in sources if len(source) == 1]
-        copies = [torch.empty_like(weight, dtype=HALF) for weight in plain]
-        if plain:
-            torch._foreach_copy_([_line(copy) for copy in copies], [_line(weight) for weight in plain])
-        made, lengths, rest = [], [], iter(copies)
-        for source in sources:
-            if len(source) == 1:
-                made.append(next(rest))
-            else:
-                weight, length = unit_rows(source[0], source[1], HALF)
-                made.append(weight)
-                lengths.append(length)
-        ctx.save_for_backward(*tensors, *lengths)
-        ctx.aside, ctx.counts = aside, counts
-        return tuple(map(_widened, made))
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        from ict.engine.kernels.weight_norm import unit_rows_gradient
-
-        ctx.aside.join()
-        n = sum(ctx.counts)
-        sources, lengths = _grouped(ctx.saved_tensors[:n], ctx.counts), iter(ctx.saved_tensors[n:])
-        found: list[Tensor] = []
-        plain: list[tuple[Tensor, Tensor]] = []
-        for source, widened in zip(sources, gradients, strict=True):
-            gradient = widened[:, : source[-1].shape[1]].contiguous(memory_format=torch.channels_last)
-            if len(source) == 1:
-                found.append(torch.empty_like(source[0]))
-                plain.append((_line(found[-1]), _line(gradient)))
-            else:
-                found += unit_rows_gradient(source[0], source[1], next(lengths), gradient)
-        if plain:
-            torch._foreach_copy_([mine for mine, _ in plain], [given for _, given in plain])
-        return None, None, *found
-
-
-def _grouped(tensors: tuple[Tensor, ...], counts: tuple[int, ...]) -> list[tuple[Tensor, ...]]:
-    rest = iter(tensors)
-    return [tuple(next(rest) for _ in range(count)) for count in counts]
-
-
-def _line(x: Tensor) -> Tensor:
-    """The numbers in the order of memory. Strides of dimensions of size 1 differ, and would count as another layout."""
-    return x.as_strided((x.numel(),), (1,))
