@@ -13,13 +13,13 @@ import tune
 from ict.compare import PAPER
 from ict.recipe import change
 from ict.recipes import RECIPES
-from ict.recipes.fair import _OWN
+from ict.recipes.fair import OWN
 
 SOURCE = fair.SOURCE.read_text()
 
 
 def test_every_method_tries_as_many_values_in_runs_as_long_and_today_has_one_of_them() -> None:
-    rows = fair.variants(SOURCE)
+    rows = fair.variants()
     counts = Counter((row["dataset"], row["method"]) for row in rows)
     tried = [method for method in PAPER if method != "supervised"]  # which has no setting of its own
     assert counts == {(dataset, method): 3 for dataset in ("cifar10", "svhn") for method in tried}
@@ -27,7 +27,7 @@ def test_every_method_tries_as_many_values_in_runs_as_long_and_today_has_one_of_
     assert {(recipe.train.steps, recipe.eval.every) for recipe in changed} == {(2000, 200)}
     assert {row["seed"] for row in rows}.isdisjoint({0, 1, 2})
     for row, recipe in zip(rows, changed, strict=True):
-        before, own = RECIPES[row["recipe"]], _OWN[row["method"]]
+        before, own = RECIPES[row["recipe"]], OWN[row["method"]]
         assert (recipe.average.decay is None) == (before.average.decay is None)
         section, name = own[0].split(".")
         assert vars(getattr(recipe, section)).get("options", vars(getattr(recipe, section)))[name] == row["value"]
@@ -48,8 +48,8 @@ def test_the_best_values_are_written_into_the_recipes(tmp_path: Path) -> None:
     chosen = fair.best(found)
     assert chosen == {("pi", "svhn"): 300.0, ("ict", "cifar10"): 100.0, ("vat", "svhn"): 3.5}
     (tmp_path / "fair.py").write_text(fair.with_values(SOURCE, chosen))
-    own = runpy.run_path(str(tmp_path / "fair.py"))["_OWN"]
-    expected = {method: (key, dict(values)) for method, (key, values) in _OWN.items()}
+    own = runpy.run_path(str(tmp_path / "fair.py"))["OWN"]
+    expected = {method: (key, dict(values)) for method, (key, values) in OWN.items()}
     expected["pi"][1]["svhn"], expected["vat"][1]["svhn"], expected["ict"][1]["cifar10"] = 300.0, 3.5, 100.0
     assert own == expected
 
@@ -61,11 +61,11 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["fair.py", "variants", str(variants)])
     fair.main()
     rows = tune.lines(variants)
-    assert rows == fair.variants(SOURCE)
+    assert rows == fair.variants()
     worst_first = [{**row, "valid_error": 1 / (1 + row["value"])} for row in rows]
     results.write_text("\n".join(map(json.dumps, worst_first)))
     monkeypatch.setattr("sys.argv", ["fair.py", "choose", str(results)])
     fair.main()
-    own = runpy.run_path(str(source))["_OWN"]
+    own = runpy.run_path(str(source))["OWN"]
     for method, of_dataset in fair.TRIED.items():
         assert own[method][1] == {dataset: max(values) for dataset, values in of_dataset.items()}

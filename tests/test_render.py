@@ -7,11 +7,13 @@ from typing import Any
 
 import measured
 import numpy as np
+import performance
 import pytest
 import render
+import result_files
 from PIL import Image
 
-ROOT = render.ROOT
+ROOT = result_files.ROOT
 
 
 def step_row(network: str, algorithm: str, version: str, ms: float, gflop: float) -> dict[str, Any]:
@@ -31,13 +33,13 @@ def test_the_rule_measures_time_by_arithmetic_and_by_icts(tmp_path: Path, monkey
     ]
     (tmp_path / "results/h200").mkdir(parents=True)
     (tmp_path / "results/h200/step.json").write_text(json.dumps({"rows": rows}))
-    monkeypatch.setattr(render, "ROOT", tmp_path)
-    text = render.rule()
+    monkeypatch.setattr(result_files, "ROOT", tmp_path)
+    text = performance.rule()
     assert "at most 1.15 for 2 of 3 pairs" in text and "more for vat with cnn13 3.00." in text
     assert "takes 2.20 ms (10% more) and 2.10 ms (5% more), timed twice." in text
     rows[1]["commit"] = "another"
     (tmp_path / "results/h200/step.json").write_text(json.dumps({"rows": rows}))
-    assert "takes 2.20 ms and 2.10 ms, timed twice and apart from the table above." in render.rule()
+    assert "takes 2.20 ms and 2.10 ms, timed twice and apart from the table above." in performance.rule()
 
 
 def test_vat_cannot_keep_the_rule_in_float32(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,8 +49,8 @@ def test_vat_cannot_keep_the_rule_in_float32(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "results/h200/step.json").write_text(json.dumps({"rows": rows}))
     waves = {"tile": 64, "processors": 100, "share": {"cnn13": {"100": 0.5, "200": 0.75}}}
     (tmp_path / "results/waves.json").write_text(json.dumps(waves))
-    monkeypatch.setattr(render, "ROOT", tmp_path)
-    text = render.limits()
+    monkeypatch.setattr(result_files, "ROOT", tmp_path)
+    text = performance.limits()
     assert (
         "tiles of 64 by 64 numbers on 100 processors" in text and "50% of the GPU at 100 images and 75% at 200" in text
     )

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import tune
+from result_files import ROOT
 
 from ict.recipes import RECIPES
+from ict.recipes.fair import OWN
 
-SOURCE = Path(__file__).parent.parent / "src/ict/recipes/fair.py"
+SOURCE = ROOT / "src/ict/recipes/fair.py"
 CELLS = {"cifar10": "cifar10-4000-fair", "svhn": "svhn-1000-fair"}
 SEED, STEPS, LOOKS = 10, 2000, 10
 
@@ -49,26 +51,24 @@ def main() -> None:
     commands.add_parser("variants").add_argument("out", type=Path)
     commands.add_parser("choose").add_argument("results", type=Path, nargs="+")
     arguments = parser.parse_args()
-    source = SOURCE.read_text()
     if arguments.command == "variants":
-        arguments.out.write_text("".join(json.dumps(row) + "\n" for row in variants(source)))
+        arguments.out.write_text("".join(json.dumps(row) + "\n" for row in variants()))
     else:
         found = [row for path in arguments.results for row in tune.lines(path)]
-        SOURCE.write_text(with_values(source, best(found)))
+        SOURCE.write_text(with_values(SOURCE.read_text(), best(found)))
 
 
-def variants(source: str) -> list[dict[str, Any]]:
+def variants() -> list[dict[str, Any]]:
     """In the form of tools/tune.py."""
-    keys = {method: key for method, key, *_ in _LINE.findall(source)}
     return [
-        variant(dataset, method, keys[method], value)
+        variant(dataset, method, value)
         for method, of_dataset in TRIED.items()
         for dataset, values in of_dataset.items()
         for value in values
     ]
 
 
-def variant(dataset: str, method: str, key: str, value: float) -> dict[str, Any]:
+def variant(dataset: str, method: str, value: float) -> dict[str, Any]:
     name, of_ict = f"{CELLS[dataset]}/{method}", RECIPES[f"{CELLS[dataset]}/ict"]
     settings = [f"train.steps={STEPS}", f"eval.every={STEPS // LOOKS}"]
     decay = of_ict.average.decay
@@ -78,7 +78,7 @@ def variant(dataset: str, method: str, key: str, value: float) -> dict[str, Any]
         "id": f"{dataset} {method} {value:g}",
         "recipe": name,
         "seed": SEED,
-        "set": [*settings, f"{key}={value:g}"],
+        "set": [*settings, f"{OWN[method][0]}={value:g}"],
         "dataset": dataset,
         "method": method,
         "value": value,

@@ -13,6 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from matplotlib.figure import Figure
+from result_files import ROOT
 
 from ict import ranking
 from ict.compare import assembled
@@ -23,7 +24,6 @@ from ict.recipes.reported import TABLES
 from ict.table import Result, counted, find_results, markdown, number, over_seeds
 from ict.table import table as paper_table
 
-ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "results/h200"
 PICTURES = ROOT / "docs/img"
 EVALUATED = ROOT / "results/evaluated"

@@ -12,16 +12,16 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, fields
 from importlib import import_module
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
+
+from result_files import ROOT
 
 from ict.algorithms import ALGORITHMS
 from ict.recipe import Part, Recipe
 from ict.recipes import RECIPES
 from ict.recipes.reported import TABLES
 
-ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs/methods"
 TASK = "digits-100"
 MEASURED = (ROOT / f"results/compare-{TASK}.json", ROOT / f"results/compare-{TASK}-variants.json")

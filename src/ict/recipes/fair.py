@@ -15,7 +15,7 @@ _NOTE = "Data, augmentation, network, optimizer, batches and updates the same fo
 # The setting of a method that matters most, and its value on each dataset. Weights are those of the sources, as
 # `baselines` has them, where each loss is a mean over its own batch: there the labels are one image in twelve or fewer
 # of a batch that all losses are divided by. VAT's epsilon is Miyato et al.'s, on SVHN in inputs of twice the size.
-_OWN: dict[str, tuple[str, dict[str, float]]] = {
+OWN: dict[str, tuple[str, dict[str, float]]] = {
     "mixup": ("algorithm.alpha", {"cifar10": 1.0, "svhn": 0.1}),
     "manifold-mixup": ("algorithm.alpha", {"cifar10": 1.0, "svhn": 0.1}),
     "pi": ("train.weight", {"cifar10": 100.0, "svhn": 100.0}),
@@ -68,6 +68,6 @@ def fair_recipes(paper: Mapping[str, Recipe]) -> Iterator[tuple[str, Recipe]]:
     for cell in TUNED:
         ict = replace(changed(based(paper[f"{cell}/ict"]), _COMMON), note=_NOTE)
         for method, (algorithm, changes) in {**_METHODS, "ict": (ict.algorithm, {})}.items():
-            key, values = _OWN.get(method, ("", {}))
+            key, values = OWN.get(method, ("", {}))
             own = {key: values[ict.dataset.name]} if values else {}
             yield f"{cell}-fair/{method}", changed(replace(ict, algorithm=algorithm), {**changes, **own})
