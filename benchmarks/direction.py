@@ -10,7 +10,7 @@ other brings about. Half precision is autocast's on the CPU, with batch norm in 
 import argparse
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +95,7 @@ def direction(network: nn.Module, images: Tensor, xi: float, kind: torch.dtype) 
     u = images.to(torch.float32 if half else kind)
     student = (Half if half else Forward)(network.to(u.dtype))
     vat, draws = VAT(epsilon=1.0, xi=xi), Same()
-    with student.frozen_stats(), norms_in_float32(network) if half else torch.enable_grad():
+    with student.frozen_stats(), norms_in_float32(network) if half else nullcontext():
         if xi:
             return vat.perturbation(student, u, student(u).detach(), draws).double()  # type: ignore[arg-type]
         return vat.steepest(student, u, draws)[1].double()  # type: ignore[arg-type]
