@@ -198,9 +198,10 @@ def test_vats_forwards_of_u_share_masks_and_leave_the_statistics_alone(xi: float
     loss = VAT(epsilon=1e-9, xi=xi).loss(
         Forward(network), Forward(network, gradient=False), batch_of(U), torch.tensor(1.0), Rng(torch.device("cpu"), 1)
     )
-    _, clean, *gradient, perturbed = seen
+    clean, *gradient, labeled, perturbed = seen
     assert len(gradient) == (xi > 0)  # which at no distance is that of the clean forward
     assert all(torch.equal(clean == 0, other == 0) for other in (*gradient, perturbed))
+    assert not torch.equal((clean == 0)[: len(X)], (labeled == 0)[: len(U)])
     torch.testing.assert_close(clean, perturbed)
     assert loss.metrics["consistency"] < 1e-9, "with other masks the predictions would differ"
     alone = dropout_network()

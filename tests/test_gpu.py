@@ -106,10 +106,10 @@ def test_fast_stays_close_to_exact_over_50_steps(name: str) -> None:
     assert sum(exact) == pytest.approx(sum(fast), rel=0.02)
 
 
-@pytest.mark.parametrize("tapped", [False, True])
+@pytest.mark.parametrize(("tapped", "still"), [(False, 0), (False, 1), (True, 0)])
 @pytest.mark.parametrize("network", ["cnn13", "wrn-28-2", "convnet", "mlp-wide"])
 def test_a_fused_network_is_the_plain_one_in_float64(
-    network: str, tapped: bool, monkeypatch: pytest.MonkeyPatch
+    network: str, tapped: bool, still: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(convolutions, "HALF", torch.float32)
     shape, size = ((3, 16, 16), (12, 8)) if network != "mlp-wide" else ((20,), (12, 8))
@@ -127,7 +127,7 @@ def test_a_fused_network_is_the_plain_one_in_float64(
     plain = deepcopy(quick).double()
     forward = FastForward(quick)
     assert forward.fused is not None
-    with torch.backends.cudnn.flags(allow_tf32=False), joined(plain, size), joined(quick, size):
+    with torch.backends.cudnn.flags(allow_tf32=False), joined(plain, size, still), joined(quick, size, still):
         expected, got = plain(x.double(), tap(Batch)), forward.fused.forward(x, tap(QuickBatch))
         expected.backward(gradient.double())
         got.backward(gradient)

@@ -30,18 +30,30 @@ def distance(got: Tensor | None, wanted: Tensor | None) -> float:
     return float((got.detach().cpu().double() - wanted.detach()).norm() / wanted.detach().norm())
 
 
-def reference(x: Tensor, norm: nn.BatchNorm2d, parts: tuple[int, ...], slope: float, pool: bool) -> Tensor:
-    out = torch.cat([norm(part) for part in x.split(parts)])
+def reference(
+    x: Tensor, norm: nn.BatchNorm2d, parts: tuple[int, ...], slope: float, pool: bool, still: int = 0
+) -> Tensor:
+    """The last `still` parts move no statistics."""
+    moving, rest = x.split(parts)[: len(parts) - still], x.split(parts)[len(parts) - still :]
+    alone = [F.batch_norm(part, None, None, norm.weight, norm.bias, training=True) for part in rest]
+    out = torch.cat([*(norm(part) for part in moving), *alone])
     out = F.leaky_relu(out, slope)
     return F.max_pool2d(out, 2) if pool else out
 
 
 @pytest.mark.parametrize("pool", [False, True])
 @pytest.mark.parametrize(
-    ("shape", "parts"),
-    [((6, 5, 4, 4), (6,)), ((7, 24, 6, 8), (3, 4)), ((40, 70, 2, 2), (13, 1, 26)), ((30, 128, 10, 10), (20, 10))],
+    ("shape", "parts", "still"),
+    [
+        ((6, 5, 4, 4), (6,), 0),
+        ((7, 24, 6, 8), (3, 4), 0),
+        ((40, 70, 2, 2), (13, 1, 26), 2),
+        ((30, 128, 10, 10), (20, 10), 1),
+    ],
 )
-def test_norm_activation_and_pooling_are_torchs(shape: tuple[int, ...], parts: tuple[int, ...], pool: bool) -> None:
+def test_norm_activation_and_pooling_are_torchs(
+    shape: tuple[int, ...], parts: tuple[int, ...], still: int, pool: bool
+) -> None:
     draws = torch.Generator().manual_seed(len(parts) + shape[1])
     norm = nn.BatchNorm2d(shape[1], momentum=0.3).double()
     with torch.no_grad():
@@ -51,7 +63,7 @@ def test_norm_activation_and_pooling_are_torchs(shape: tuple[int, ...], parts: t
     x = x.float().double()
     shift = torch.randn(shape[1], generator=draws)
     expected_x = x.clone().requires_grad_()
-    expected = reference(expected_x, norm, parts, 0.1, pool)
+    expected = reference(expected_x, norm, parts, 0.1, pool, still)
     gradient = torch.randn(expected.shape, generator=draws)
     expected.backward(gradient.double())
 
@@ -60,12 +72,13 @@ def test_norm_activation_and_pooling_are_torchs(shape: tuple[int, ...], parts: t
     assert ours.running_mean is not None and ours.running_var is not None and ours.num_batches_tracked is not None
     running = Running(ours.running_mean, ours.running_var, ours.num_batches_tracked, 0.3)
     got_x = x.float().to(DEVICE).requires_grad_()
-    how = How(counters(ours), 1e-5, 0.1, pool, parts, running, (shift.to(DEVICE),))
+    how = How(counters(ours), 1e-5, 0.1, pool, parts, running, (shift.to(DEVICE),), still)
     got, _, _ = norm_act(got_x, None, weight, bias, how)
     got.backward(gradient.to(DEVICE))
 
     assert norm.running_mean is not None and norm.running_var is not None
-    seen = 1 - 0.7 ** len(parts)  # how much of the shift the running mean has seen
+    moving = len(parts) - still
+    seen = 1 - 0.7**moving  # how much of the shift the running mean has seen
     pairs = {
         "output": (got, expected),
         "gradient": (got_x.grad, expected_x.grad),
@@ -76,7 +89,7 @@ def test_norm_activation_and_pooling_are_torchs(shape: tuple[int, ...], parts: t
     }
     for name, (a, b) in pairs.items():
         assert distance(a, b) < 2e-5, name
-    assert ours.num_batches_tracked.item() == len(parts)
+    assert ours.num_batches_tracked.item() == moving
 
 
 @pytest.mark.parametrize("slope", [0.0, 0.1])

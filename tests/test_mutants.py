@@ -148,9 +148,21 @@ MUTANTS = {
     ),
     "joined parts share their statistics": Mutant(
         "networks/parts.py",
-        "norm.parts = sizes",
-        "norm.parts = ()",
+        "norm.parts, norm.still = sizes, still",
+        "norm.parts, norm.still = (), still",
         "tests/test_parts.py",
+    ),
+    "parts that should leave the statistics alone move them": Mutant(
+        "networks/parts.py",
+        "moving = len(self.parts) - self.still",
+        "moving = len(self.parts)",
+        "tests/test_parts.py",
+    ),
+    "the labeled forward beside VAT's leaves the statistics alone": Mutant(
+        "engine/forward.py",
+        "with self._usual():\n            z = self(x)",
+        "if True:\n            z = self(x)",
+        ADVERSARIAL,
     ),
     "the average holds on to memory that was replaced": Mutant(
         "averages.py",

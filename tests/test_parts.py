@@ -1,6 +1,7 @@
 """What the fast step does to networks, checked on the CPU: parts joined, layers fused, layouts changed."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from copy import deepcopy
 from typing import Any
 
@@ -65,6 +66,59 @@ def test_mean_only_norm_takes_parts_too() -> None:
     expected = torch.cat([apart(a), apart(b)])
     with joined(together, (4, 6)):
         torch.testing.assert_close(together(torch.cat([a, b])), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "options"), [*((name, {}) for name in IMAGES), ("cnn13", {"norm": "mean-only"})])
+def test_the_last_parts_can_leave_the_statistics_alone(name: str, options: dict[str, str]) -> None:
+    first, together = built(name, **options), built(name, **options)
+    a, b = parts(name)
+    first(a)
+    with joined(together, (4, 6), still=1):
+        together(torch.cat([a, b]))
+    for x, y in zip(first.buffers(), together.buffers(), strict=True):
+        torch.testing.assert_close(x, y, rtol=1e-12, atol=1e-12)
+    together(b)
+    assert not all(torch.equal(x, y) for x, y in zip(first.buffers(), together.buffers(), strict=True))
+
+
+class Counting(FastForward):
+    """Keeps the sizes of the batches that it runs."""
+
+    sizes: list[int]
+
+    def _run(self, function: Callable[..., Tensor], x: Tensor, **options: Any) -> Tensor:
+        vars(self).setdefault("sizes", []).append(len(x))
+        return super()._run(function, x, **options)
+
+
+@pytest.mark.parametrize(("frozen", "sizes"), [(True, [10]), (False, [4, 6])])
+@every_network
+def test_one_batch_beside_another(name: str, frozen: bool, sizes: list[int]) -> None:
+    """Together, where only the first moves the statistics."""
+    exact, fast = Forward(built(name).float()), Counting(built(name).float())
+    a, b = (part.float() for part in parts(name))
+    found = []
+    for forward in (exact, fast):
+        with forward.frozen_stats() if frozen else nullcontext(), forward.same_masks():
+            found.append(forward.beside(a, b))
+    assert fast.sizes == sizes
+    for x, y in zip(*found, strict=True):
+        torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-4)
+    for x, y in zip(exact.module.buffers(), fast.module.buffers(), strict=True):
+        torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-5)
+
+
+@every_network
+def test_one_batch_beside_another_that_keeps_its_masks(name: str) -> None:
+    fast = Counting(built(name, dropout=0.5).float())
+    a, b = (part.float() for part in parts(name))
+    with fast.frozen_stats(), fast.same_masks():
+        before = fast(b)
+        z_a, z_b = fast.beside(a, b)
+        torch.testing.assert_close(z_b, before)
+        assert not torch.equal(fast.beside(a, b)[0], z_a)
+    fast.beside(a, b)  # no longer
+    assert fast.sizes == [6, 4, 6, 4, 6, 4, 6]
 
 
 @every_network
@@ -186,6 +240,11 @@ def test_a_network_with_foreign_norms_is_run_part_by_part() -> None:
     a, b = (part.float() for part in parts("mlp-wide"))
     for x, y in zip(exact.each(a, b), fast.each(a, b), strict=True):
         torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-4)
+    with exact.frozen_stats(), fast.frozen_stats():
+        for x, y in zip(exact.beside(a, b), fast.beside(a, b), strict=True):
+            torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-4)
+    for x, y in zip(exact.module.buffers(), fast.module.buffers(), strict=True):
+        torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-5)
 
 
 def test_an_average_follows_parameters_whose_memory_was_replaced() -> None:

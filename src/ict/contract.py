@@ -44,6 +44,10 @@ class Network(Protocol):
         """Forwards inside, of batches of one shape, drop the same units."""
         ...
 
+    def beside(self, x: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """The logits of x as outside of `frozen_stats` and `same_masks`, and those of v as inside."""
+        ...
+
     def precise(self) -> AbstractContextManager[None]:
         """Forwards inside are in full float32, even in fast mode."""
         ...

@@ -39,7 +39,6 @@ class VAT:
 
     def loss(self, student: Network, teacher: Network, batch: Batch, w: Tensor, rng: Draws) -> Loss:  # noqa: ARG002
         (u,) = batch.u
-        z_x = student(batch.x)
         with student.frozen_stats(), student.same_masks():
             if self.xi:
                 with student.precise():  # at half precision the rounding of z would be all that the gradient sees
@@ -47,7 +46,7 @@ class VAT:
                     r = self.perturbation(student, u, z.detach(), rng)
             else:
                 z, r = self.steepest(student, u, rng)
-            z_r = student(u + r)
+            z_x, z_r = student.beside(batch.x, u + r)
 
         l_s = cross_entropy(z_x, one_hot(batch.y, like=z_x))
         l_us = self._divergence(z.detach(), z_r)

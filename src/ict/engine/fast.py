@@ -86,6 +86,13 @@ class FastForward(Forward):
         finally:
             self.compile = compile
 
+    def beside(self, x: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        if self._masked or not self._frozen or not self.can_join:
+            return super().beside(x, v)
+        with self._usual():
+            z_x, z_v = self._together(self, (x, v), still=1)
+        return z_x, z_v
+
     @contextmanager
     def precise(self) -> Iterator[None]:
         """By contiguous copies of the weights, with which the library's float32 convolutions are faster."""
@@ -109,11 +116,13 @@ class FastForward(Forward):
         with self.fused.aside.idle():
             return super().back(z, x, v)
 
-    def _together(self, function: Callable[[Tensor], Tensor], parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def _together(
+        self, function: Callable[[Tensor], Tensor], parts: tuple[Tensor, ...], still: int = 0
+    ) -> tuple[Tensor, ...]:
         if len(parts) < 2 or not self.can_join:
             return tuple(function(part) for part in parts)
         sizes = tuple(len(part) for part in parts)
-        with joined(self.module, sizes):
+        with joined(self.module, sizes, still):
             together: Any = function(torch.cat(parts))
             return tuple(together.split(sizes))
 

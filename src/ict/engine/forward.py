@@ -13,6 +13,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
 from ict.contract import Tap
+from ict.networks.parts import frozen
 
 
 class Forward:
@@ -20,6 +21,8 @@ class Forward:
 
     def __init__(self, module: nn.Module, gradient: bool = True) -> None:
         self.module, self.gradient = module, gradient
+        self._frozen: list[_NormBase] = []
+        self._masked: dict[_DropoutNd, _OneMask] = {}
 
     @contextmanager
     def in_line(self) -> Iterator[None]:
@@ -42,25 +45,44 @@ class Forward:
 
     @contextmanager
     def frozen_stats(self) -> Iterator[None]:
-        norms = [m for m in self.module.modules() if isinstance(m, _NormBase) and m.track_running_stats]
-        for norm in norms:
-            norm.track_running_stats = False  # in training mode: normalise by the batch, update nothing
+        self._frozen = [m for m in self.module.modules() if isinstance(m, _NormBase) and m.track_running_stats]
         try:
-            yield
+            with frozen(self._frozen):
+                yield
         finally:
-            for norm in norms:
-                norm.track_running_stats = True
+            self._frozen = []
 
     @contextmanager
     def same_masks(self) -> Iterator[None]:
-        layers = self._dropouts()
-        for layer in layers:
-            vars(layer)["forward"] = _OneMask(layer)  # hides the class's own `forward`
+        self._masked = {layer: _OneMask(layer) for layer in self._dropouts()}
+        for layer, mask in self._masked.items():
+            vars(layer)["forward"] = mask  # hides the class's own `forward`
         try:
             yield
         finally:
-            for layer in layers:
+            for layer in self._masked:
                 del vars(layer)["forward"]
+            self._masked = {}
+
+    def beside(self, x: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        with self._usual():
+            z = self(x)
+        return z, self(v)
+
+    @contextmanager
+    def _usual(self) -> Iterator[None]:
+        """As outside of `frozen_stats` and `same_masks`."""
+        for norm in self._frozen:
+            norm.track_running_stats = True
+        for layer in self._masked:
+            del vars(layer)["forward"]
+        try:
+            yield
+        finally:
+            for norm in self._frozen:
+                norm.track_running_stats = False
+            for layer, mask in self._masked.items():
+                vars(layer)["forward"] = mask
 
     def _dropouts(self) -> list[_DropoutNd]:
         return [m for m in self.module.modules() if isinstance(m, _DropoutNd) and m.p > 0]

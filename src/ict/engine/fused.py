@@ -137,7 +137,7 @@ class Convolution(Link):
 class Norm(Link):
     """Batch norm with the activation and the pooling behind it."""
 
-    def __init__(self, norm: nn.BatchNorm1d | nn.BatchNorm2d, activation: nn.Module | None, pool: nn.Module | None):
+    def __init__(self, norm: BatchNorm1d | BatchNorm2d, activation: nn.Module | None, pool: nn.Module | None):
         self.norm, self.activation, self.pool = norm, activation, pool
         self.slope = 1.0 if activation is None else _slope(activation)
         self.counters: Tensor | None = None
@@ -173,7 +173,7 @@ class Norm(Link):
                 running = kernels.Running(mean, var, batches, norm.momentum)
             # no gradient goes to the shifts: the norm takes away whatever they would do
             shifts = tuple(shift.detach() for shift in carried.shifts)
-            how = replace(how, parts=getattr(norm, "parts", ()), running=running, shifts=shifts)
+            how = replace(how, parts=norm.parts, still=norm.still, running=running, shifts=shifts)
             plus = carried.plus.x if carried.plus else None
             out, x, shift = kernels.norm_act(x, plus, norm.weight, norm.bias, how)
             carried = Carried(x, shift)

@@ -14,6 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from ict.engine.dist import Ranks
 from ict.networks.mean_only import MeanOnlyBatchNorm
+from ict.networks.parts import InParts
 
 
 @contextmanager
@@ -39,8 +40,9 @@ class _Shared:
         if not self.norm.training:
             out: Tensor = type(self.norm).forward(self.norm, x)
             return out
-        parts = getattr(self.norm, "parts", ())
-        return torch.cat([self._normalised(part) for part in x.split(parts)]) if parts else self._normalised(x)
+        if isinstance(self.norm, InParts) and self.norm.parts:
+            return torch.cat(list(self.norm.each_part(self._normalised, x)))
+        return self._normalised(x)
 
     def _normalised(self, x: Tensor) -> Tensor:
         norm = self.norm

@@ -101,6 +101,7 @@ class How:
     parts: tuple[int, ...] = ()  # examples with statistics of their own
     running: Running | None = None
     shifts: tuple[Tensor, ...] = ()  # what each summand is short of in every channel, such as a convolution's bias
+    still: int = 0  # of the parts, the last ones, which the running statistics do not follow
 
 
 class NormAct(torch.autograd.Function):
@@ -134,7 +135,7 @@ class NormAct(torch.autograd.Function):
             c,
             running.momentum if running else 0.0,
             how.eps,
-            TRACK=running is not None,
+            TRACKED=len(layout.sizes) - how.still if running else 0,
             SHIFTS=len(how.shifts),
             PLUS=plus is not None,
             **shares,

@@ -12,12 +12,13 @@ import triton.language as tl
 def measure(
     x, plus, both, starts, partial, counters, moments, running_mean, running_var, batches,
     shift, shift_plus, shift_both, channels, momentum, eps,
-    PARTS: tl.constexpr, SPLITS: tl.constexpr, TRACK: tl.constexpr, SHIFTS: tl.constexpr, PLUS: tl.constexpr,
+    PARTS: tl.constexpr, SPLITS: tl.constexpr, TRACKED: tl.constexpr, SHIFTS: tl.constexpr, PLUS: tl.constexpr,
     EVEN: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Mean and 1 / deviation of each part of x, or of `both` = x + plus, which is written; running statistics follow.
+    """Mean and 1 / deviation of each part of x, or of `both` = x + plus, which is written.
 
-    To these the mean is larger by what x and plus are short of: none, one or two shifts, whose sum is written too.
+    Running statistics follow the first TRACKED parts, whose mean is larger to them by what x and plus are short of:
+    none, one or two shifts, whose sum is written too.
     A program adds up a share of a part's rows; the last one to be done with a column of tiles goes on with the sums.
     They are taken around the part's first row, because around zero a large mean would swallow a small deviation.
     """
@@ -51,7 +52,7 @@ def measure(
             if SHIFTS > 1:
                 shifted += tl.load(shift_plus + c, mask=inside, other=0.0)
                 tl.store(shift_both + c, shifted, mask=inside)
-        if TRACK:
+        if TRACKED > 0:
             old_mean = tl.load(running_mean + c, mask=inside, other=0.0)
             old_var = tl.load(running_var + c, mask=inside, other=0.0)
         for p in tl.static_range(PARTS):
@@ -64,16 +65,16 @@ def measure(
             var = tl.maximum(square - off * off, 0.0)
             tl.store(moments + p * 2 * channels + c, middle, mask=inside)
             tl.store(moments + (p * 2 + 1) * channels + c, tl.rsqrt(var + eps), mask=inside)
-            if TRACK:
+            if p < TRACKED:
                 if SHIFTS > 0:
                     middle += shifted
                 old_mean += momentum * (middle - old_mean)
                 old_var += momentum * (var * n / tl.maximum(n - 1.0, 1.0) - old_var)
-        if TRACK:
+        if TRACKED > 0:
             tl.store(running_mean + c, old_mean, mask=inside)
             tl.store(running_var + c, old_var, mask=inside)
             if tl.program_id(0) == 0:
-                tl.store(batches, tl.load(batches) + PARTS)
+                tl.store(batches, tl.load(batches) + TRACKED)
 
 
 @triton.jit
