@@ -4,6 +4,7 @@
     python tools/fair.py choose RESULTS.jsonl...   # writes the values into src/ict/recipes/fair.py
 
 Every method tries three values on each dataset, in runs of the same length with a seed that no published number has.
+What came out is in results/h200/tuning/fair; tools/render.py shows it.
 """
 
 import argparse
@@ -18,12 +19,16 @@ from result_files import ROOT
 
 from ict.recipes import RECIPES
 from ict.recipes.fair import OWN
+from ict.table import markdown
 
 SOURCE = ROOT / "src/ict/recipes/fair.py"
+FOUND = ROOT / "results/h200/tuning/fair"
 CELLS = {"cifar10": "cifar10-4000-fair", "svhn": "svhn-1000-fair"}
 SEED, STEPS, LOOKS = 10, 2000, 10
 
-# the value of the method's source second, which is taken where another is no better
+# The value of the method's source second, which is taken where another is no better. Weights are those of `baselines`,
+# where each loss is a mean over its own batch: there the labels are one image in twelve or fewer of a batch that all
+# losses are divided by. VAT's epsilon is Miyato et al.'s, on SVHN in inputs of twice the size.
 _WEIGHTS = (30.0, 100.0, 300.0)
 _FEWER = (10.0, 30.0, 100.0)
 TRIED: dict[str, dict[str, tuple[float, float, float]]] = {
@@ -54,8 +59,8 @@ def main() -> None:
     if arguments.command == "variants":
         arguments.out.write_text("".join(json.dumps(row) + "\n" for row in variants()))
     else:
-        found = [row for path in arguments.results for row in tune.lines(path)]
-        SOURCE.write_text(with_values(SOURCE.read_text(), best(found)))
+        rows = [row for path in arguments.results for row in tune.lines(path)]
+        SOURCE.write_text(with_values(SOURCE.read_text(), best(rows)))
 
 
 def variants() -> list[dict[str, Any]]:
@@ -85,16 +90,37 @@ def variant(dataset: str, method: str, value: float) -> dict[str, Any]:
     }
 
 
-def best(found: Iterable[dict[str, Any]]) -> dict[tuple[str, str], float]:
+def best(rows: Iterable[dict[str, Any]]) -> dict[tuple[str, str], float]:
     """By method and dataset the value with the least validation error after the last update."""
-    rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in found:
-        rows.setdefault((row["method"], row["dataset"]), []).append(row)
-    return {key: min(of_key, key=lambda row: _rank(*key, row))["value"] for key, of_key in rows.items()}
+    of: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        of.setdefault((row["method"], row["dataset"]), []).append(row)
+    return {key: min(of_key, key=lambda row: _rank(*key, row))["value"] for key, of_key in of.items()}
 
 
 def _rank(method: str, dataset: str, row: dict[str, Any]) -> tuple[float, bool]:
     return row["valid_error"], row["value"] != TRIED[method][dataset][1]
+
+
+def found() -> list[dict[str, Any]]:
+    return [row for dataset in CELLS for row in tune.lines(FOUND / f"{dataset}.jsonl")]
+
+
+def tried() -> str:
+    """Each value with its validation error, the chosen one in bold."""
+    rows, chosen, parts = found(), best(found()), []
+    for dataset, cell in CELLS.items():
+        lines = []
+        for method in TRIED:
+            cells = [f"`{method}`", f"`{OWN[method][0]}`"]
+            for row in rows:
+                if (row["method"], row["dataset"]) == (method, dataset):
+                    error = f"{row['value']:g}: {100 * row['valid_error']:.2f}"
+                    cells.append(f"**{error}**" if row["value"] == chosen[method, dataset] else error)
+            lines.append(cells)
+        heads = ["method", "setting", *(f"value {i}: validation error (%)" for i in (1, 2, 3))]
+        parts.append(f"`{cell}` (`{(FOUND / dataset).relative_to(ROOT)}.jsonl`)\n\n{markdown(heads, lines)}")
+    return "\n\n".join(parts)
 
 
 def with_values(source: str, chosen: dict[tuple[str, str], float]) -> str:

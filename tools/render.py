@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+import fair
 import measured
 import performance
 import tune
@@ -296,6 +297,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "variants": variants,
     "derivative": derivative,
     **{f"tuning-{path.stem}": partial(tuning, path) for path in sorted((ROOT / "results/h200/tuning").glob("*.jsonl"))},
+    "fair-tuning": fair.tried,
     "estimator": estimator,
     "example": example,
     **performance.BLOCKS,

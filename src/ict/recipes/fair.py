@@ -12,9 +12,8 @@ _STEPS = 12_000  # within a minute on one H200
 _COMMON: Changes = {"train.steps": _STEPS, "average.decay": 0.996, "eval.every": _STEPS // 20}
 _NOTE = "Data, augmentation, network, optimizer, batches and updates the same for every method of this comparison."
 
-# The setting of a method that matters most, and its value on each dataset. Weights are those of the sources, as
-# `baselines` has them, where each loss is a mean over its own batch: there the labels are one image in twelve or fewer
-# of a batch that all losses are divided by. VAT's epsilon is Miyato et al.'s, on SVHN in inputs of twice the size.
+# The setting of a method that matters most, and its value on each dataset, by short runs and validation images
+# (tools/fair.py, which has what was tried and writes these lines).
 OWN: dict[str, tuple[str, dict[str, float]]] = {
     "mixup": ("algorithm.alpha", {"cifar10": 0.3, "svhn": 0.3}),
     "manifold-mixup": ("algorithm.alpha", {"cifar10": 1.0, "svhn": 0.3}),
