@@ -9,8 +9,9 @@ other brings about. Half precision is autocast's on the CPU, with batch norm in 
 
 import argparse
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from ict.algorithms.vat import VAT
-from ict.engine.forward import Forward
+from ict.engine.forward import Forward, standing_in
 from ict.networks import NETWORKS
 from ict.ops import kl, probabilities
 from ict.provenance import provenance
@@ -49,17 +50,15 @@ class Same:
         return torch.randn(x.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64).to(x.dtype)
 
 
-@contextmanager
-def norms_in_float32(network: nn.Module) -> Iterator[None]:
+def norms_in_float32(network: nn.Module) -> AbstractContextManager[None]:
     """torch's own would give half precision a derivative in float32."""
     norms = [m for m in network.modules() if isinstance(m, _BatchNorm)]
-    for norm in norms:
-        vars(norm)["forward"] = lambda x, norm=norm: type(norm).forward(norm, x.float()).to(x.dtype)
-    try:
-        yield
-    finally:
-        for norm in norms:
-            del vars(norm)["forward"]
+    return standing_in({norm: partial(in_float32, norm) for norm in norms})
+
+
+def in_float32(norm: _BatchNorm, x: Tensor) -> Tensor:
+    out: Tensor = type(norm).forward(norm, x.float())
+    return out.to(x.dtype)
 
 
 def main() -> None:

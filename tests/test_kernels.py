@@ -34,9 +34,9 @@ def reference(
     x: Tensor, norm: nn.BatchNorm2d, parts: tuple[int, ...], slope: float, pool: bool, still: int = 0
 ) -> Tensor:
     """The last `still` parts move no statistics."""
-    moving, rest = x.split(parts)[: len(parts) - still], x.split(parts)[len(parts) - still :]
-    alone = [F.batch_norm(part, None, None, norm.weight, norm.bias, training=True) for part in rest]
-    out = torch.cat([*(norm(part) for part in moving), *alone])
+    pieces, moving = x.split(parts), len(parts) - still
+    alone = [F.batch_norm(part, None, None, norm.weight, norm.bias, training=True) for part in pieces[moving:]]
+    out = torch.cat([*(norm(part) for part in pieces[:moving]), *alone])
     out = F.leaky_relu(out, slope)
     return F.max_pool2d(out, 2) if pool else out
 
@@ -47,7 +47,9 @@ def reference(
     [
         ((6, 5, 4, 4), (6,), 0),
         ((7, 24, 6, 8), (3, 4), 0),
+        ((40, 70, 2, 2), (13, 1, 26), 0),
         ((40, 70, 2, 2), (13, 1, 26), 2),
+        ((30, 128, 10, 10), (20, 10), 0),
         ((30, 128, 10, 10), (20, 10), 1),
     ],
 )

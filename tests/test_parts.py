@@ -84,10 +84,12 @@ def test_the_last_parts_can_leave_the_statistics_alone(name: str, options: dict[
 class Counting(FastForward):
     """Keeps the sizes of the batches that it runs."""
 
-    sizes: list[int]
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__(module)
+        self.sizes: list[int] = []
 
     def _run(self, function: Callable[..., Tensor], x: Tensor, **options: Any) -> Tensor:
-        vars(self).setdefault("sizes", []).append(len(x))
+        self.sizes.append(len(x))
         return super()._run(function, x, **options)
 
 

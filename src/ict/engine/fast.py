@@ -90,7 +90,7 @@ class FastForward(Forward):
         if self._masked or not self._frozen or not self.can_join:
             return super().beside(x, v)
         with self._usual():
-            z_x, z_v = self._together(self, (x, v), still=1)
+            z_x, z_v = self._joined(self, (x, v), still=1)
         return z_x, z_v
 
     @contextmanager
@@ -116,11 +116,14 @@ class FastForward(Forward):
         with self.fused.aside.idle():
             return super().back(z, x, v)
 
-    def _together(
-        self, function: Callable[[Tensor], Tensor], parts: tuple[Tensor, ...], still: int = 0
-    ) -> tuple[Tensor, ...]:
+    def _together(self, function: Callable[[Tensor], Tensor], parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         if len(parts) < 2 or not self.can_join:
             return tuple(function(part) for part in parts)
+        return self._joined(function, parts)
+
+    def _joined(
+        self, function: Callable[[Tensor], Tensor], parts: tuple[Tensor, ...], still: int = 0
+    ) -> tuple[Tensor, ...]:
         sizes = tuple(len(part) for part in parts)
         with joined(self.module, sizes, still):
             together: Any = function(torch.cat(parts))

@@ -1,9 +1,9 @@
 """A module as an algorithm sees it: `contract.Network`."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
 from ict.contract import Tap
-from ict.networks.parts import frozen
+from ict.networks.parts import tracking
 
 
 class Forward:
@@ -22,7 +22,7 @@ class Forward:
     def __init__(self, module: nn.Module, gradient: bool = True) -> None:
         self.module, self.gradient = module, gradient
         self._frozen: list[_NormBase] = []
-        self._masked: dict[_DropoutNd, _OneMask] = {}
+        self._masked: list[_DropoutNd] = []
 
     @contextmanager
     def in_line(self) -> Iterator[None]:
@@ -47,22 +47,19 @@ class Forward:
     def frozen_stats(self) -> Iterator[None]:
         self._frozen = [m for m in self.module.modules() if isinstance(m, _NormBase) and m.track_running_stats]
         try:
-            with frozen(self._frozen):
+            with tracking(self._frozen, False):
                 yield
         finally:
             self._frozen = []
 
     @contextmanager
     def same_masks(self) -> Iterator[None]:
-        self._masked = {layer: _OneMask(layer) for layer in self._dropouts()}
-        for layer, mask in self._masked.items():
-            vars(layer)["forward"] = mask  # hides the class's own `forward`
+        self._masked = self._dropouts()
         try:
-            yield
+            with standing_in({layer: _OneMask(layer) for layer in self._masked}):
+                yield
         finally:
-            for layer in self._masked:
-                del vars(layer)["forward"]
-            self._masked = {}
+            self._masked = []
 
     def beside(self, x: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         with self._usual():
@@ -72,17 +69,9 @@ class Forward:
     @contextmanager
     def _usual(self) -> Iterator[None]:
         """As outside of `frozen_stats` and `same_masks`."""
-        for norm in self._frozen:
-            norm.track_running_stats = True
-        for layer in self._masked:
-            del vars(layer)["forward"]
-        try:
+        own = {layer: partial(type(layer).forward, layer) for layer in self._masked}
+        with tracking(self._frozen, True), standing_in(own):
             yield
-        finally:
-            for norm in self._frozen:
-                norm.track_running_stats = False
-            for layer, mask in self._masked.items():
-                vars(layer)["forward"] = mask
 
     def _dropouts(self) -> list[_DropoutNd]:
         return [m for m in self.module.modules() if isinstance(m, _DropoutNd) and m.p > 0]
@@ -105,6 +94,22 @@ class Forward:
     def _run(self, function: Callable[..., Tensor], x: Tensor, **options: Any) -> Tensor:
         with torch.set_grad_enabled(self.gradient and torch.is_grad_enabled()):
             return function(x, **options)
+
+
+@contextmanager
+def standing_in(forwards: Mapping[Any, Callable[[Tensor], Tensor]]) -> Iterator[None]:
+    """Inside, these modules run these functions instead of the forward that they have."""
+    before = {module: vars(module).get("forward") for module in forwards}
+    for module, forward in forwards.items():
+        vars(module)["forward"] = forward  # hides the class's own
+    try:
+        yield
+    finally:
+        for module, forward in before.items():
+            if forward is None:
+                del vars(module)["forward"]
+            else:
+                vars(module)["forward"] = forward
 
 
 @cache

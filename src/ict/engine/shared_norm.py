@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from ict.engine.dist import Ranks
+from ict.engine.forward import standing_in
 from ict.networks.mean_only import MeanOnlyBatchNorm
 from ict.networks.parts import InParts
 
@@ -21,13 +22,8 @@ from ict.networks.parts import InParts
 def shared_norms(ranks: Ranks, networks: Iterable[nn.Module]) -> Iterator[None]:
     """Inside, the batch norms of these networks normalise by all ranks' parts of a batch."""
     norms = [m for network in networks for m in network.modules() if isinstance(m, _BatchNorm)]
-    for norm in norms:
-        vars(norm)["forward"] = _Shared(norm, ranks)  # hides the class's own `forward`
-    try:
+    with standing_in({norm: _Shared(norm, ranks) for norm in norms}):
         yield
-    finally:
-        for norm in norms:
-            del vars(norm)["forward"]
 
 
 class _Shared:
@@ -40,9 +36,7 @@ class _Shared:
         if not self.norm.training:
             out: Tensor = type(self.norm).forward(self.norm, x)
             return out
-        if isinstance(self.norm, InParts) and self.norm.parts:
-            return torch.cat(list(self.norm.each_part(self._normalised, x)))
-        return self._normalised(x)
+        return self.norm.by_parts(self._normalised, x) if isinstance(self.norm, InParts) else self._normalised(x)
 
     def _normalised(self, x: Tensor) -> Tensor:
         norm = self.norm

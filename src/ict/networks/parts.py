@@ -20,15 +20,17 @@ class InParts(_BatchNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         normalise: Any = super().forward
-        if not self.parts or not self.training:
-            return normalise(x)  # type: ignore[no-any-return]
-        return torch.cat(list(self.each_part(normalise, x)))
+        return self.by_parts(normalise, x) if self.training else normalise(x)
 
-    def each_part(self, normalise: Callable[[Tensor], Tensor], x: Tensor) -> Iterator[Tensor]:
+    def by_parts(self, normalise: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        if not self.parts:
+            return normalise(x)
         moving = len(self.parts) - self.still
+        out = []
         for i, part in enumerate(x.split(self.parts)):
-            with nullcontext() if i < moving else frozen([self]):
-                yield normalise(part)
+            with nullcontext() if i < moving else tracking([self], False):
+                out.append(normalise(part))
+        return torch.cat(out)
 
 
 class BatchNorm1d(InParts, nn.BatchNorm1d):
@@ -58,13 +60,13 @@ def joined(network: nn.Module, sizes: tuple[int, ...], still: int = 0) -> Iterat
 
 
 @contextmanager
-def frozen(norms: Iterable[_NormBase]) -> Iterator[None]:
-    """In training mode these norms normalise by the batch inside, and update nothing."""
-    tracking = [norm for norm in norms if norm.track_running_stats]
-    for norm in tracking:
-        norm.track_running_stats = False
+def tracking(norms: Iterable[_NormBase], on: bool) -> Iterator[None]:
+    """Whether these norms update their statistics inside; in training mode they normalise by the batch either way."""
+    changed = [norm for norm in norms if norm.track_running_stats != on]
+    for norm in changed:
+        norm.track_running_stats = on
     try:
         yield
     finally:
-        for norm in tracking:
-            norm.track_running_stats = True
+        for norm in changed:
+            norm.track_running_stats = not on

@@ -6,7 +6,7 @@ from dataclasses import replace
 from ict.recipe import Part, Recipe
 from ict.recipes.fast import TUNED, Changes, based, changed
 
-_STEPS = 12_000  # within a minute on one H200
+_STEPS = 12_000  # within a minute on one H200, for all methods but VAT with entropy
 # SGD: with Muon ICT without its teacher falls apart, and other methods that have none might. An average that changes as
 # fast as a run of this length needs, and as many looks as `ict compare` has
 _COMMON: Changes = {"train.steps": _STEPS, "average.decay": 0.996, "eval.every": _STEPS // 20}
