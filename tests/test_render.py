@@ -37,9 +37,13 @@ def test_the_rule_measures_time_by_arithmetic_and_by_icts(tmp_path: Path, monkey
     text = performance.rule()
     assert "at most 1.15 for 2 of 3 pairs" in text and "more for vat with cnn13 3.00." in text
     assert "takes 2.20 ms (10% more) and 2.10 ms (5% more), timed twice." in text
+    assert "derivative" not in text
+    rows.append(step_row("cnn13", "vat", "derivative", 3.75, 150))  # 1.875 times the time for 1.5 times the work
     rows[1]["commit"] = "another"
     (tmp_path / "results/h200/step.json").write_text(json.dumps({"rows": rows}))
-    assert "takes 2.20 ms and 2.10 ms, timed twice and apart from the table above." in performance.rule()
+    text = performance.rule()
+    assert "takes 2.20 ms and 2.10 ms, timed twice and apart from the table above." in text
+    assert "VAT by its derivative (`algorithm.xi=0`): 3.75 ms with cnn13 (1.25). With" in text and "2 of 3" in text
 
 
 def test_vat_cannot_keep_the_rule_in_float32(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,10 +92,15 @@ def variant(dataset: str, method: str, value: float) -> dict[str, Any]:
 
 def best(rows: Iterable[dict[str, Any]]) -> dict[tuple[str, str], float]:
     """By method and dataset the value with the least validation error after the last update."""
+    return {key: min(of_key, key=lambda row: _rank(*key, row))["value"] for key, of_key in _grouped(rows).items()}
+
+
+def _grouped(rows: Iterable[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """By method and dataset."""
     of: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in rows:
         of.setdefault((row["method"], row["dataset"]), []).append(row)
-    return {key: min(of_key, key=lambda row: _rank(*key, row))["value"] for key, of_key in of.items()}
+    return of
 
 
 def _rank(method: str, dataset: str, row: dict[str, Any]) -> tuple[float, bool]:
@@ -108,19 +113,22 @@ def found() -> list[dict[str, Any]]:
 
 def tried() -> str:
     """Each value with its validation error, the chosen one in bold."""
-    rows, chosen, parts = found(), best(found()), []
+    rows = found()
+    chosen, parts = best(rows), []
+    heads = ["method", "setting", *(f"value {i}: validation error (%)" for i in (1, 2, 3))]
     for dataset, cell in CELLS.items():
-        lines = []
-        for method in TRIED:
-            cells = [f"`{method}`", f"`{OWN[method][0]}`"]
-            for row in rows:
-                if (row["method"], row["dataset"]) == (method, dataset):
-                    error = f"{row['value']:g}: {100 * row['valid_error']:.2f}"
-                    cells.append(f"**{error}**" if row["value"] == chosen[method, dataset] else error)
-            lines.append(cells)
-        heads = ["method", "setting", *(f"value {i}: validation error (%)" for i in (1, 2, 3))]
+        lines = [
+            [f"`{method}`", f"`{OWN[method][0]}`", *(_cell(row, chosen[method, dataset]) for row in of_method)]
+            for (method, of), of_method in _grouped(rows).items()
+            if of == dataset
+        ]
         parts.append(f"`{cell}` (`{(FOUND / dataset).relative_to(ROOT)}.jsonl`)\n\n{markdown(heads, lines)}")
     return "\n\n".join(parts)
+
+
+def _cell(row: dict[str, Any], chosen: float) -> str:
+    error = f"{row['value']:g}: {100 * row['valid_error']:.2f}"
+    return f"**{error}**" if row["value"] == chosen else error
 
 
 def with_values(source: str, chosen: dict[tuple[str, str], float]) -> str:

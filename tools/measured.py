@@ -305,7 +305,7 @@ def _standing(runs: Runs) -> list[str]:
         if summary and "ict" in methods and len(methods) > 1:
             best = ", ".join(f"{row['method']} {ranking.percent(row['test_error'])}" for row in rows[:4])
             where = f"number {methods.index('ict') + 1} of {len(rows)} on {title}"
-            told.append(f"{where} with {summary['budget']:,} updates each (test errors in %: {best})")
+            told.append(f"{where} (test errors in % after {summary['budget']:,} updates each: {best})")
     if not told:
         return []
     return [

@@ -79,20 +79,22 @@ def rule() -> str:
         times = row["ms"] / ict["ms"] * ict["gflop"] / row["gflop"]
         if version == "derivative":
             derivatives.append(f"{row['ms']:.2f} ms with {network} ({times:.2f})")
-        if version == "fast" and algorithm != "ict":
+        elif version == "fast" and algorithm != "ict":
             n += 1
-            above += [f"{algorithm} with {network} {times:.2f}"] if times > RULE else []
+            if times > RULE:
+                above.append(f"{algorithm} with {network} {times:.2f}")
     fast, streamed = (rows["cnn13", "ict", version] for version in ("fast", "streamed"))
     together = fast.get("commit") == streamed.get("commit")  # else the two were measured on different days
     fetched = " and ".join(
         f"{streamed[key]:.2f} ms" + (f" ({streamed[key] / fast['ms'] - 1:.0%} more)" if together else "")
         for key in ("ms", "ms_again")
     )
+    derivative = f"VAT by its derivative (`algorithm.xi=0`): {', '.join(derivatives)}. " if derivatives else ""
     return (
         f"Time for each unit of arithmetic, as a multiple of ICT's on the same network: at most {RULE} for "
-        f"{n - len(above)} of {n} pairs of method and network, and more for {', '.join(above)}. VAT by its derivative "
-        f"(`algorithm.xi=0`): {', '.join(derivatives)}. With examples fetched from the host's memory an update of ICT "
-        f"with CNN-13 takes {fetched}, timed twice{'' if together else ' and apart from the table above'}."
+        f"{n - len(above)} of {n} pairs of method and network, and more for {', '.join(above)}. "
+        f"{derivative}With examples fetched from the host's memory an update of ICT with CNN-13 takes {fetched}, "
+        f"timed twice{'' if together else ' and apart from the table above'}."
     )
 
 
