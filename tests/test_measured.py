@@ -251,6 +251,9 @@ def test_the_cost_of_running_all_of_it_again_is_counted(folder: Path) -> None:
     assert "took 0.8. What" in block("rerun"), "fifty minutes, whatever ran beside"
     words = text.split("```")[1].removeprefix("sh").replace("\\\n", " ").split()
     assert words[:2] == ["ict", "trials"] and set(measured.PUBLISHED) < set(words)
+    for recipe in measured.PUBLISHED:
+        write(folder, recipe, 0, 0.07, 100)
+    assert block("rerun").partition("```\n\n")[2].startswith("These recipes take at most")
 
 
 def test_what_is_missing_is_named(folder: Path) -> None:

@@ -177,11 +177,13 @@ def rerun(runs: Runs) -> str:
     hours = sum(len(SEEDS) * over_seeds(of_recipe).seconds for of_recipe in runs.values()) / 3600
     busy = _busy(runs).total_seconds() / 3600
     command = "ict trials --seeds 0-2 --mode fast --data-dir DIR --results results/h200"
+    left = len(PUBLISHED) - len(runs)
+    which = f"The {len(runs)} of these {len(PUBLISHED)} recipes that have been run" if left else "These recipes"
     cost = (
-        f"The {len(runs)} of these {len(PUBLISHED)} recipes that have been run take at most {hours:.1f} GPU hours of "
-        f"training with {len(SEEDS)} seeds each; the runs behind this page took {busy:.1f}."
+        f"{which} take at most {hours:.1f} GPU hours of training with {len(SEEDS)} seeds each; the runs behind this "
+        f"page took {busy:.1f}."
     )
-    if len(runs) < len(PUBLISHED):
+    if left:
         cost += " What the others take is not measured yet."
     lines = " \\\n    ".join([command, *PUBLISHED])
     return f"```sh\n{lines}\n```\n\n{cost if runs else 'No run says yet what that costs.'}"
