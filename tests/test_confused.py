@@ -1,0 +1,43 @@
+"""tools/confused.py: confusions of a run's validation images, and the sentence that the docs have of them."""
+
+import json
+from pathlib import Path
+
+import confused
+import numpy as np
+import pytest
+import result_files
+
+from ict.errors import UserError
+from ict.run import train
+
+SETTINGS = ["train.steps=20", "network.width=4", "eval.every=10"]
+
+
+def test_confusions_add_up_to_the_runs_own_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = train("digits-100/ict", seed=1, settings=SETTINGS, device="cpu", out=tmp_path / "run").result
+    monkeypatch.setattr("sys.argv", ["confused.py", str(tmp_path / "out.json"), str(tmp_path / "run")])
+    confused.main()
+    (run,) = json.loads((tmp_path / "out.json").read_text())["runs"]
+    table = np.array(run["table"])
+    assert 0 < result["valid_error"] == 1 - np.trace(table) / table.sum()
+    assert run["steps"] == run["of"] == 20 and run["seed"] == 1
+    assert set(table.sum(1)) == {10} != set(table.sum(0)), "a row is a true class: the recipe validates by ten of each"
+
+
+def test_a_run_that_has_no_checkpoint_is_refused(tmp_path: Path) -> None:
+    train("digits-100/ict", settings=SETTINGS, device="cpu", out=tmp_path / "run")
+    for path in (tmp_path / "run").glob("checkpoint*"):
+        path.unlink()
+    with pytest.raises(UserError, match="no checkpoint"):
+        confused.confusions(tmp_path / "run", None)
+
+
+def test_the_most_frequent_confusion_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = [[7, 0, 3], [1, 9, 0], [2, 0, 8]]
+    run = {"recipe": "a/b", "seed": 4, "steps": 1000, "of": 2000, "table": table}
+    about = {"device": "cpu", "machine": "m", "threads": 1, "versions": {"torch": "9"}, "finished": "2030-02-01T12:00"}
+    (tmp_path / "results").mkdir()
+    (tmp_path / f"results/{confused.FILE}.json").write_text(json.dumps({"runs": [run], **about}))
+    monkeypatch.setattr(result_files, "ROOT", tmp_path)
+    assert "| `a/b` | 4 | 1,000 of 2,000 | 6 of 30 | 3 of 10 0s are taken for 2s |" in confused.text()

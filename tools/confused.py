@@ -1,0 +1,76 @@
+"""Which classes the average network of a run takes for which, by the run's validation images; works on cut-off runs.
+
+python tools/confused.py OUT.json RUN... --data-dir DIR
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from result_files import origin, read
+from sklearn.metrics import confusion_matrix
+
+from ict.engine.checkpoint import load_latest
+from ict.errors import UserError
+from ict.files import write_json
+from ict.folder import Folder
+from ict.job import load_data, prepare
+from ict.provenance import provenance
+from ict.table import markdown
+
+FILE = "svhn-250-confused"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("runs", type=Path, nargs="+")
+    parser.add_argument("--data-dir")
+    arguments = parser.parse_args()
+    runs = [confusions(folder, arguments.data_dir) for folder in arguments.runs]
+    write_json(arguments.out, {"runs": runs} | provenance(torch.device("cpu")))
+    print(json.dumps(runs))
+
+
+@torch.no_grad()
+def confusions(folder: Path, data_dir: str | None) -> dict[str, Any]:
+    home, device = Folder(folder), torch.device("cpu")
+    recipe, seed = home.load_recipe()
+    saved = load_latest(folder, device)
+    if saved is None:
+        raise UserError(f"{folder} has no checkpoint.")
+    job = prepare(recipe, seed, load_data(recipe, seed, data_dir), None, device, home)
+    network = job.state.evaluated
+    network.load_state_dict(saved["teacher"])
+    network.eval()
+    guesses = torch.cat([network(job.view(x)).argmax(1) for x in job.valid.x.split(recipe.eval.batch)])
+    table = confusion_matrix(job.valid.y, guesses, labels=range(len(job.data.classes)))
+    return {
+        "recipe": recipe.name,
+        "seed": seed,
+        "steps": saved["step"],
+        "of": recipe.train.steps,
+        "table": table.tolist(),
+    }
+
+
+def text() -> str:
+    """How much of the error each run's most frequent confusion is."""
+    result = read(FILE)
+    rows = []
+    for run in result["runs"]:
+        table = torch.tensor(run["table"])
+        wrong = table - table.diag().diag()
+        true, guess = divmod(int(wrong.argmax()), len(table))
+        confused = f"{wrong[true, guess]} of {table[true].sum()} {true}s are taken for {guess}s"
+        share = f"{wrong.sum()} of {table.sum():,}"
+        rows.append([f"`{run['recipe']}`", str(run["seed"]), f"{run['steps']:,} of {run['of']:,}", share, confused])
+    heads = ["recipe", "seed", "updates", "wrong validation images", "most frequent"]
+    file = f"File: [{FILE}.json](../results/{FILE}.json), written by `tools/confused.py`."
+    return f"{markdown(heads, rows)}\n\n{origin(result)}. {file}"
+
+
+if __name__ == "__main__":
+    main()
