@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+import confused
 import fair
 import measured
 import performance
@@ -298,6 +299,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "derivative": derivative,
     **{f"tuning-{path.stem}": partial(tuning, path) for path in sorted((ROOT / "results/h200/tuning").glob("*.jsonl"))},
     "fair-tuning": fair.tried,
+    "confused": confused.text,
     "estimator": estimator,
     "example": example,
     **performance.BLOCKS,
