@@ -10,6 +10,7 @@ from typing import Any
 import measured
 import numpy as np
 import pytest
+import result_files
 from PIL import Image
 
 from ict.recipes import RECIPES
@@ -225,6 +226,24 @@ def test_the_comparison_ranks_what_was_run_beside_what_was_reported(folder: Path
     assert "number 2 of 5" not in block("headline"), "the README opens with the headline or not at all"
     three_seeds(folder)
     assert "number 2 of 5" in block("headline")
+
+
+def test_what_is_above_the_papers_number_is_listed_with_the_difference(folder: Path) -> None:
+    three_seeds(folder)  # 9.00
+    assert "| `cifar10-4000/ict-fast` | 9.00 ± 2.65 (0, 1, 2) | 7.29 ± 0.02 | 1.71 points |" in block("above")
+    write(folder, HEADLINE_60, 0, 0.0729, 60)
+    assert HEADLINE_60 not in block("above"), "at the number is not above it"
+    for seed in (0, 1, 2):
+        write(folder, FAST, seed, 0.07, 100)
+    assert block("above") == "No recipe that has been run is above the paper's number."
+
+
+def test_what_is_above_the_papers_number_is_spoken_of() -> None:
+    """On the page as it is: each recipe in the table has a line of its own below it."""
+    page = (result_files.ROOT / "docs/results.md").read_text()
+    table, told = re.findall("<!-- begin above -->(.*)<!-- end above -->(.*?)\n## ", page, re.DOTALL)[0]
+    listed = re.findall(r"^\| `(.+?)`", table, re.MULTILINE)
+    assert listed and listed == re.findall(r"^- `(.+?)`", told, re.MULTILINE)
 
 
 def test_the_papers_tables_have_the_runs(folder: Path) -> None:
