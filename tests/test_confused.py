@@ -14,8 +14,9 @@ from ict.run import train
 SETTINGS = ["train.steps=20", "network.width=4", "eval.every=10"]
 
 
-def test_confusions_add_up_to_the_runs_own_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = train("digits-100/ict", seed=1, settings=SETTINGS, device="cpu", out=tmp_path / "run").result
+@pytest.mark.parametrize("recipe", ["digits-100/ict", "digits-100/supervised"])  # with a teacher and without
+def test_confusions_add_up_to_the_runs_own_error(recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = train(recipe, seed=1, settings=SETTINGS, device="cpu", out=tmp_path / "run").result
     monkeypatch.setattr("sys.argv", ["confused.py", str(tmp_path / "out.json"), str(tmp_path / "run")])
     confused.main()
     (run,) = json.loads((tmp_path / "out.json").read_text())["runs"]

@@ -1,4 +1,4 @@
-"""Which classes the average network of a run takes for which, by the run's validation images; works on cut-off runs.
+"""Which classes the evaluated network of a run takes for which, by its validation images; works on cut-off runs.
 
 python tools/confused.py OUT.json RUN... --data-dir DIR
 """
@@ -42,15 +42,14 @@ def confusions(folder: Path, data_dir: str | None) -> dict[str, Any]:
     if saved is None:
         raise UserError(f"{folder} has no checkpoint.")
     job = prepare(recipe, seed, load_data(recipe, seed, data_dir), None, device, home)
-    network = job.state.evaluated
-    network.load_state_dict(saved["teacher"])
-    network.eval()
+    job.state.load(saved)
+    network = job.state.evaluated.eval()
     guesses = torch.cat([network(job.view(x)).argmax(1) for x in job.valid.x.split(recipe.eval.batch)])
     table = confusion_matrix(job.valid.y, guesses, labels=range(len(job.data.classes)))
     return {
         "recipe": recipe.name,
         "seed": seed,
-        "steps": saved["step"],
+        "steps": job.state.step,
         "of": recipe.train.steps,
         "table": table.tolist(),
     }
