@@ -9,6 +9,7 @@ from typing import Any
 
 import measured
 import numpy as np
+import published
 import pytest
 import result_files
 from PIL import Image
@@ -41,7 +42,7 @@ def write(folder: Path, recipe: str, seed: int, error: float, seconds: float, **
         "commit": "abc",
         # every recipe at a time of day of its own, or two would have shared the GPU
         "finished": (
-            datetime(2030, 1, seed + 1, 1, tzinfo=UTC) + timedelta(minutes=30 * measured.PUBLISHED.index(recipe))
+            datetime(2030, 1, seed + 1, 1, tzinfo=UTC) + timedelta(minutes=30 * published.PUBLISHED.index(recipe))
         ).isoformat(),
         # at most 7.29 % for the first time at four tenths of the run, of the teacher: the student is never that good
         "curve": [
@@ -60,15 +61,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     made.mkdir(parents=True)
     (made / "authors.json").write_text(json.dumps({"ms": 50, "ms_least": 45, "ms_most": 60, "updates": 144_000}))
     monkeypatch.setattr(measured, "ROOT", tmp_path)
-    monkeypatch.setattr(measured, "FOLDER", made)
+    monkeypatch.setattr(published, "FOLDER", made)
     monkeypatch.setattr(measured, "EVALUATED", tmp_path / "results/evaluated")
-    measured.read_runs.cache_clear()
+    published.read_runs.cache_clear()
     yield made
-    measured.read_runs.cache_clear()
+    published.read_runs.cache_clear()
 
 
 def block(name: str) -> str:
-    measured.read_runs.cache_clear()
+    published.read_runs.cache_clear()
     return measured.BLOCKS[name]()
 
 
@@ -94,7 +95,7 @@ def test_without_runs_no_number_of_ours_is_claimed(name: str, folder: Path) -> N
     if name in ("headline", "curves", "networks", "evaluated", "missing"):
         assert not re.search(r"\d", ours), text
     if name in ("results", "time-to-accuracy", "fair", "curves", "networks", "evaluated"):
-        assert measured.NOT_RUN in text.lower()
+        assert published.NOT_RUN in text.lower()
     assert "0.0" not in ours and "nan" not in text
 
 
@@ -105,10 +106,10 @@ def test_without_runs_no_number_of_ours_is_claimed(name: str, folder: Path) -> N
 def test_any_one_run_is_enough(recipe: str, name: str, folder: Path, tmp_path: Path) -> None:
     write(folder, recipe, 1, 0.25, 100)
     assert block(name)
-    measured.draw_pictures(measured.read_runs(), tmp_path)
+    measured.draw_pictures(published.read_runs(), tmp_path)
     task = recipe.partition("/")[0]
     drawn = {path.name for path in tmp_path.glob("*.png")}
-    assert drawn == ({f"{task}.png"} if task in measured.TASKS else {"results.png"})
+    assert drawn == ({f"{task}.png"} if task in published.TASKS else {"results.png"})
 
 
 def test_the_headline_has_mean_deviation_time_and_the_papers_number(folder: Path) -> None:
@@ -147,7 +148,7 @@ def test_every_seed_is_shown_with_its_file(folder: Path) -> None:
         "Abacus 9, 2030-01-01 to 2030-01-03",
     ]
     assert found[7].startswith("[0](../results/h200/cifar10-4000-ict-fast-seed0.json), [1](../")
-    assert row(block("results"), "svhn-1000/ict-fast")[1:4] == ["3.89 ± 0.04", measured.NOT_RUN, "-"]
+    assert row(block("results"), "svhn-1000/ict-fast")[1:4] == ["3.89 ± 0.04", published.NOT_RUN, "-"]
 
 
 def test_seconds_beside_another_run_on_the_gpu_are_marked(folder: Path) -> None:
@@ -157,8 +158,8 @@ def test_seconds_beside_another_run_on_the_gpu_are_marked(folder: Path) -> None:
     write(folder, FAST, 0, 0.07, 120, finished=f"{day}3:00+00:00")
     alone = block("results")
     assert row(alone, FAST)[4] == "120" and "shared" not in alone + block("headline")
-    write(folder, measured.AUTHORS, 0, 0.08, 90, finished=f"{day}4:00+00:00")
-    for name, seconds in ((FAST, "120 (shared)"), (measured.AUTHORS, "90 (shared)"), (HEADLINE_60, "60")):
+    write(folder, published.AUTHORS, 0, 0.08, 90, finished=f"{day}4:00+00:00")
+    for name, seconds in ((FAST, "120 (shared)"), (published.AUTHORS, "90 (shared)"), (HEADLINE_60, "60")):
         assert row(block("results"), name)[4] == row(block("headline"), name)[4] == seconds
     assert 'Seconds that are "shared"' in block("headline") and 'Seconds that are "shared"' in block("results")
     assert "took 90 s, beside other runs" in block("time-to-accuracy")
@@ -167,7 +168,7 @@ def test_seconds_beside_another_run_on_the_gpu_are_marked(folder: Path) -> None:
 def test_a_run_of_other_settings_or_with_part_of_the_test_set_does_not_count(folder: Path) -> None:
     write(folder, FAST, 0, 0.01, 10, recipe_id="123456")
     write(folder, HEADLINE_60, 0, 0.01, 10, partial=True)
-    assert measured.read_runs() == {}
+    assert published.read_runs() == {}
 
 
 def test_student_and_teacher_last_and_best(folder: Path) -> None:
@@ -261,7 +262,7 @@ def test_the_cost_of_running_all_of_it_again_is_counted(folder: Path) -> None:
     write(folder, HEADLINE_60, 0, 0.07, 900)
     text = block("rerun")
     # three seeds of 1500 s and of 900 s; 3900 s were spent
-    assert f"The 2 of these {len(measured.PUBLISHED)} recipes that have been run take at most 2.0 GPU hours" in text
+    assert f"The 2 of these {len(published.PUBLISHED)} recipes that have been run take at most 2.0 GPU hours" in text
     assert text.endswith("took 1.1. What the others take is not measured yet.")
     day = "2030-02-01T12:"
     write(folder, FAST, 0, 0.07, 1000, finished=f"{day}20:00+00:00")
@@ -269,18 +270,18 @@ def test_the_cost_of_running_all_of_it_again_is_counted(folder: Path) -> None:
     write(folder, HEADLINE_60, 0, 0.07, 540, finished=f"{day}23:00+00:00")
     assert "took 0.8. What" in block("rerun"), "fifty minutes, whatever ran beside"
     words = text.split("```")[1].removeprefix("sh").replace("\\\n", " ").split()
-    assert words[:2] == ["ict", "trials"] and set(measured.PUBLISHED) < set(words)
-    for recipe in measured.PUBLISHED:
+    assert words[:2] == ["ict", "trials"] and set(published.PUBLISHED) < set(words)
+    for recipe in published.PUBLISHED:
         write(folder, recipe, 0, 0.07, 100)
     assert block("rerun").partition("```\n\n")[2].startswith("These recipes take at most")
 
 
 def test_what_is_missing_is_named(folder: Path) -> None:
     write(folder, FAST, 1, 0.07, 100)
-    for recipe in measured.PUBLISHED:
+    for recipe in published.PUBLISHED:
         if recipe not in (FAST, "svhn-250/ict-fast"):
             write(folder, recipe, 0, 0.07, 100)
-            if recipe != measured.AUTHORS:
+            if recipe != published.AUTHORS:
                 write(folder, recipe, 1, 0.07, 100)
                 write(folder, recipe, 2, 0.07, 100)
     assert block("missing") == f"`svhn-250/ict-fast`, `{FAST}` with seed 0, 2."
@@ -298,7 +299,7 @@ def test_the_picture_of_the_curves_has_a_color_for_each_recipe(folder: Path, tmp
     three_seeds(folder)
     write(folder, HEADLINE_60, 0, 0.1, 55)
     write(folder, "svhn-1000/ict-fast", 0, 0.1, 200)
-    measured.draw_pictures(measured.read_runs(), tmp_path)
+    measured.draw_pictures(published.read_runs(), tmp_path)
     with Image.open(tmp_path / "results.png") as picture:
         pixels = np.asarray(picture.convert("RGB")).astype(int)
     left, right = pixels[:, : pixels.shape[1] // 2], pixels[:, pixels.shape[1] // 2 :]

@@ -8,6 +8,7 @@ from typing import Any
 import measured
 import numpy as np
 import performance
+import published
 import pytest
 import render
 import result_files
@@ -90,7 +91,7 @@ def test_every_text_has_its_place_in_a_document() -> None:
 
 
 def test_pictures_are_those_of_the_runs(tmp_path: Path) -> None:
-    measured.draw_pictures(measured.read_runs(), tmp_path)
+    measured.draw_pictures(published.read_runs(), tmp_path)
     drawn = sorted(tmp_path.glob("*.png"))
     assert drawn
     for path in drawn:

@@ -3,53 +3,43 @@
 Any of the files may be missing: what was not run is said to be so. tools/render.py puts the texts in place.
 """
 
-import io
 import json
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime, timedelta
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
-from matplotlib.figure import Figure
+import curves
+import equal_terms
+import published
+from published import (
+    AUTHORS,
+    BUDGETS,
+    HEADLINE,
+    NOT_RUN,
+    OF_ICT,
+    OTHER_CELLS,
+    PUBLISHED,
+    SEEDS,
+    Runs,
+    code,
+    every,
+    reached,
+    read_runs,
+    reported,
+    valid,
+)
 from result_files import ROOT
+from training_times import busy, shared
 
 from ict import ranking
-from ict.compare import assembled
-from ict.files import write_atomic
-from ict.recipe import Reported
 from ict.recipes import RECIPES
 from ict.recipes.reported import TABLES
-from ict.table import Ours, Result, counted, find_results, markdown, number, over_seeds
+from ict.table import markdown, number, over_seeds
 from ict.table import table as paper_table
 
-FOLDER = ROOT / "results/h200"
 PICTURES = ROOT / "docs/img"
 EVALUATED = ROOT / "results/evaluated"
-
-Runs = dict[str, list[Result]]  # those that count, by recipe and then by seed
-
-BUDGETS = {  # seconds of training that a recipe is for
-    "cifar10-4000/ict-fast": 240,
-    "cifar10-4000/ict-fast-120s": 120,
-    "cifar10-4000/ict-fast-60s": 60,
-    "svhn-1000/ict-fast": 240,
-}
-AUTHORS = "cifar10-4000/ict"  # their recipe as it is
-TASKS = {"cifar10-4000-fair": "CIFAR-10 with 4,000 labels", "svhn-1000-fair": "SVHN with 1,000 labels"}
-SEEDS = (0, 1, 2)  # fixed before the first run
-PUBLISHED = [AUTHORS, *(name for name in RECIPES if "/ict-fast" in name or name.partition("/")[0] in TASKS)]
-_CELLS = [name for name in PUBLISHED if name.endswith("/ict-fast") and name not in BUDGETS]
-_ABLATED = [name for name in PUBLISHED if "/ict-fast-" in name and name not in BUDGETS]
-HEADLINE = [*BUDGETS, AUTHORS]
-OF_ICT = [*BUDGETS, *_CELLS, *_ABLATED, AUTHORS]
-NOT_RUN = "not run yet"
-
-
-@cache
-def read_runs() -> Runs:
-    return counted(find_results(FOLDER), PUBLISHED)
 
 
 def headline(runs: Runs) -> str:
@@ -61,7 +51,7 @@ def headline(runs: Runs) -> str:
             "cells; [docs/results.md](docs/results.md) says which of them have been run, and what came of it."
         )
     rows = [
-        [_code(name), _optimizer(name), number(_reported(name)), _number(runs, name), _seconds(runs, name)]
+        [code(name), _optimizer(name), number(reported(name)), _number(runs, name), _seconds(runs, name)]
         for name in shown
     ]
     table = markdown(["recipe", "optimizer", "paper (%)", "test error (%), seeds", "seconds of training"], rows)
@@ -72,7 +62,7 @@ def headline(runs: Runs) -> str:
         f"{_told_of_sharing(runs, shown)}{_other_cells(runs)}"
         "Every run, and how SVHN was rebuilt: [docs/results.md](docs/results.md)."
     )
-    return "\n\n".join([table, told, *_standing(runs)])
+    return "\n\n".join([table, told, *equal_terms.standing(runs)])
 
 
 def results(runs: Runs) -> str:
@@ -86,9 +76,9 @@ def above(runs: Runs) -> str:
     """Where the paper's number is not reached, and by how much."""
     rows = []
     for name in OF_ICT:
-        paper = _reported(name)
-        if name in runs and paper is not None and not _reached(ours := over_seeds(runs[name]), paper):
-            rows.append([_code(name), _number(runs, name), number(paper), f"{ours.mean - paper.mean:.2f} points"])
+        paper = reported(name)
+        if name in runs and paper is not None and not reached(ours := over_seeds(runs[name]), paper):
+            rows.append([code(name), _number(runs, name), number(paper), f"{ours.mean - paper.mean:.2f} points"])
     if not rows:
         return "No recipe that has been run is above the paper's number."
     return markdown(["recipe", "test error (%), seeds", "paper (%)", "above it by"], rows)
@@ -106,7 +96,7 @@ def networks(runs: Runs) -> str:
     shown = [name for name in OF_ICT if name in runs]
     if not shown:
         return f"Student and teacher: {NOT_RUN}."
-    rows = [[_code(name), *(ranking.percent([r[key] for r in runs[name]]) for key in keys.values())] for name in shown]
+    rows = [[code(name), *(ranking.percent([r[key] for r in runs[name]]) for key in keys.values())] for name in shown]
     return markdown(["recipe", *keys], rows) + (
         "\n\nAll in percent: errors on the test images, and in the last two columns on the validation images. The best "
         "is chosen by looks during training, in fast mode in half precision, so the last, in float32, can be below it."
@@ -115,7 +105,7 @@ def networks(runs: Runs) -> str:
 
 def evaluated(runs: Runs) -> str:
     """What `ict evaluate` says of the saved models on another device."""
-    trained = {(run["recipe_id"], run["seed"]): run for run in _all(runs)}
+    trained = {(run["recipe_id"], run["seed"]): run for run in every(runs)}
     rows, differences = [], []
     for path in sorted(EVALUATED.glob("*.json")):
         found = json.loads(path.read_text())
@@ -123,7 +113,7 @@ def evaluated(runs: Runs) -> str:
             again, first = 100 * found["test_error"], 100 * run["test_error"]
             differences.append(abs(again - first))
             errors = (f"{error:.2f} ({how['device']})" for error, how in ((first, run), (again, found)))
-            rows.append([_code(run["recipe"]), str(run["seed"]), *errors, f"[file](../results/evaluated/{path.name})"])
+            rows.append([code(run["recipe"]), str(run["seed"]), *errors, f"[file](../results/evaluated/{path.name})"])
     if not rows:
         return f"Saved models on another device: {NOT_RUN}."
     return (
@@ -135,12 +125,12 @@ def time_to_accuracy(runs: Runs) -> str:
     heads = ["seconds allowed", "recipe", "optimizer", "updates", "seconds a run", "test error (%), seeds"]
     rows = []
     for name, budget in BUDGETS.items():
-        paper, ours = _reported(name), over_seeds(runs[name]) if name in runs else None
+        paper, ours = reported(name), over_seeds(runs[name]) if name in runs else None
         less = f"{ours.mean - paper.mean:+.2f} points" if paper and ours else "-"
         rows.append(
             [
                 str(budget),
-                _code(name),
+                code(name),
                 _optimizer(name),
                 _updates(name),
                 _seconds(runs, name),
@@ -153,47 +143,25 @@ def time_to_accuracy(runs: Runs) -> str:
     own = ""
     if AUTHORS in runs:
         own = f" Their recipe in this program took {over_seeds(runs[AUTHORS]).seconds:.0f} s"
-        own += ", beside other runs on the GPU." if _shared(runs, AUTHORS) else "."
+        own += ", beside other runs on the GPU." if shared(runs, AUTHORS) else "."
     return f"{markdown(heads, rows)}\n\n{_authors()}{own}"
 
 
 def cells() -> str:
     """The paper's four tables."""
-    return "\n\n".join(_titled(paper_table(name, "md", FOLDER)) for name in TABLES)
-
-
-def fair(runs: Runs) -> str:
-    parts = []
-    for task, title in TASKS.items():
-        summary = _assembled(task, runs)
-        missing = [name for name in PUBLISHED if name.startswith(f"{task}/") and name not in runs]
-        parts.append(f"### {title}")
-        if summary:
-            parts += [ranking.table(summary, _others(task)), f"![test errors of the methods](img/{task}.png)"]
-        if missing:
-            parts.append(f"{NOT_RUN.capitalize()}: {', '.join(map(_code, missing))}.")
-    return "\n\n".join([*parts, *_standing(runs)])
-
-
-def curves(runs: Runs) -> str:
-    """The picture, where there is something to draw."""
-    if not _drawn(runs):
-        return f"Curves: {NOT_RUN}."
-    picture = "![validation error over seconds of training](img/results.png)"
-    slowed = [_code(name) for name in _drawn(runs) if _shared(runs, name)]
-    return picture + (f"\n\nShared the GPU, so that its seconds are too many: {', '.join(slowed)}." if slowed else "")
+    return "\n\n".join(_titled(paper_table(name, "md", published.FOLDER)) for name in TABLES)
 
 
 def rerun(runs: Runs) -> str:
     """The command for all of it, and what it costs."""
     hours = sum(len(SEEDS) * over_seeds(of_recipe).seconds for of_recipe in runs.values()) / 3600
-    busy = _busy(runs).total_seconds() / 3600
+    trained = busy(runs).total_seconds() / 3600
     command = "ict trials --seeds 0-2 --mode fast --data-dir DIR --results results/h200"
     left = len(PUBLISHED) - len(runs)
     which = f"The {len(runs)} of these {len(PUBLISHED)} recipes that have been run" if left else "These recipes"
     cost = (
         f"{which} take at most {hours:.1f} GPU hours of training with {len(SEEDS)} seeds each; the runs behind this "
-        f"page took {busy:.1f}."
+        f"page took {trained:.1f}."
     )
     if left:
         cost += " What the others take is not measured yet."
@@ -203,15 +171,13 @@ def rerun(runs: Runs) -> str:
 
 def missing(runs: Runs) -> str:
     """But for the comparison, which says it itself."""
-    never = [_code(name) for name in OF_ICT if name not in runs]
+    never = [code(name) for name in OF_ICT if name not in runs]
     lacking = {
         name: set(SEEDS[:1] if name == AUTHORS else SEEDS) - {run["seed"] for run in runs[name]}
         for name in OF_ICT
         if name in runs
     }
-    short = [
-        f"{_code(name)} with seed {', '.join(map(str, sorted(seeds)))}" for name, seeds in lacking.items() if seeds
-    ]
+    short = [f"{code(name)} with seed {', '.join(map(str, sorted(seeds)))}" for name, seeds in lacking.items() if seeds]
     return f"{', '.join([*never, *short])}." if never or short else "Nothing."
 
 
@@ -232,8 +198,8 @@ OF_RUNS: dict[str, Callable[[Runs], str]] = {
     "networks": networks,
     "evaluated": evaluated,
     "time-to-accuracy": time_to_accuracy,
-    "fair": fair,
-    "curves": curves,
+    "fair": equal_terms.text,
+    "curves": curves.text,
     "rerun": rerun,
     "missing": missing,
 }
@@ -245,96 +211,27 @@ BLOCKS: dict[str, Callable[[], str]] = {
 
 
 def draw_pictures(runs: Runs, folder: Path = PICTURES) -> None:
-    if _drawn(runs):
-        _draw_curves(folder / "results.png", runs)
-    for task in TASKS:
-        if summary := _assembled(task, runs):
-            ranking.draw(folder / f"{task}.png", summary, _others(task))
-
-
-def _draw_curves(path: Path, runs: Runs) -> None:
-    """A panel for each cell with runs: the evaluated network's validation error, a line for each seed."""
-    names_of: dict[str, list[str]] = {}
-    for name in _drawn(runs):
-        names_of.setdefault(name.partition("/")[0], []).append(name)
-    figure = Figure(figsize=(6 * len(names_of), 4), layout="constrained")
-    (panels,) = figure.subplots(1, len(names_of), squeeze=False)
-    for axes, (cell, names) in zip(panels, names_of.items(), strict=True):
-        for i, name in enumerate(names):
-            for k, run in enumerate(runs[name]):
-                looks = [(look["seconds"], 100 * _valid(look)) for look in run["curve"]]
-                axes.plot(*zip(*looks, strict=True), color=f"C{i}", alpha=0.7, label=None if k else name)
-        if reported := RECIPES[f"{cell}/ict"].reported:
-            axes.axhline(reported.mean, color="black", linestyle=":", label="the paper's test error")
-        axes.set(
-            xlabel="seconds of training",
-            ylabel="validation error (%)",
-            title=TASKS[f"{cell}-fair"],
-            xscale="log",
-            yscale="log",
-        )
-        for axis, ticks in ((axes.xaxis, (15, 30, 60, 120, 240, 480, 960)), (axes.yaxis, (3, 5, 7, 10, 20, 40, 80))):
-            axis.set_ticks(ticks, map(str, ticks))
-            axis.set_ticks([], minor=True)
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize=7)
-    picture = io.BytesIO()
-    figure.savefig(picture, dpi=120, format="png")
-    write_atomic(path, picture.getvalue())
-
-
-def _drawn(runs: Runs) -> list[str]:
-    """The recipes whose curves are drawn."""
-    return [name for name in HEADLINE if name in runs and all(run.get("curve") for run in runs[name])]
-
-
-def _assembled(task: str, runs: Runs) -> dict[str, Any] | None:
-    return assembled(task, _all(runs))
-
-
-def _others(task: str) -> dict[str, Reported | None]:
-    return {name.partition("/")[2]: _reported(name) for name in PUBLISHED if name.startswith(f"{task}/")}
+    curves.draw(folder, runs)
+    equal_terms.draw(folder, runs)
 
 
 def _other_cells(runs: Runs) -> str:
     """The rest of the paper's numbers of ICT in a sentence."""
     told: dict[str, list[str]] = {"at or below it": [], "above it": []}
-    for name in _CELLS:
-        paper = _reported(name)
+    for name in OTHER_CELLS:
+        paper = reported(name)
         if name in runs and paper is not None:
             ours = over_seeds(runs[name])
-            where = "at or below it" if _reached(ours, paper) else "above it"
+            where = "at or below it" if reached(ours, paper) else "above it"
             some = f", of {len(ours.seeds)} of {len(SEEDS)} seeds" if len(ours.seeds) < len(SEEDS) else ""
-            told[where].append(f"{_code(name)} {number(ours)} ({paper.mean}){some}")
+            told[where].append(f"{code(name)} {number(ours)} ({paper.mean}){some}")
     listed = "; ".join(f"{where} {', '.join(cells)}" for where, cells in told.items() if cells)
     return f"Other cells, the paper's number in brackets: {listed}. " if listed else ""
 
 
-def _reached(ours: Ours, paper: Reported) -> bool:
-    return round(ours.mean, 2) <= paper.mean
-
-
-def _standing(runs: Runs) -> list[str]:
-    """Where ICT stands on equal terms, in words."""
-    told = []
-    for task, title in TASKS.items():
-        summary = _assembled(task, runs)
-        rows = ranking.ranked(summary) if summary else []
-        methods = [row["method"] for row in rows]
-        if summary and "ict" in methods and len(methods) > 1:
-            best = ", ".join(f"{row['method']} {ranking.percent(row['test_error'])}" for row in rows[:4])
-            where = f"number {methods.index('ict') + 1} of {len(rows)} on {title}"
-            told.append(f"{where} (test errors in % after {summary['budget']:,} updates each: {best})")
-    if not told:
-        return []
-    return [
-        f"On equal terms with the paper's other methods ICT is {' and '.join(told)}; without a deviation: one seed."
-    ]
-
-
 def _authors() -> str:
     """How long their own program takes."""
-    found = json.loads((FOLDER / "authors.json").read_text())
+    found = json.loads((published.FOLDER / "authors.json").read_text())
     hours = found["ms"] * found["updates"] / 3.6e6
     return (
         f"The authors' own program would take {hours:.1f} hours on the same kind of GPU for its {found['updates']:,} "
@@ -348,11 +245,11 @@ def _until(runs: Runs, name: str) -> str:
 
     Only where every run comes that far.
     """
-    paper = _reported(name)
+    paper = reported(name)
     if name not in runs or paper is None or not all(run.get("curve") for run in runs[name]):
         return "-"
     first = [
-        next((look["seconds"] for look in run["curve"] if 100 * _valid(look) <= paper.mean), None) for run in runs[name]
+        next((look["seconds"] for look in run["curve"] if 100 * valid(look) <= paper.mean), None) for run in runs[name]
     ]
     reached = [seconds for seconds in first if seconds is not None]
     if len(reached) < len(first):
@@ -360,41 +257,20 @@ def _until(runs: Runs, name: str) -> str:
     return f"{fmean(reached):.0f}"
 
 
-def _valid(look: dict[str, float]) -> float:
-    """Of the teacher, where there is one."""
-    return look.get("valid_error_teacher", look["valid_error_student"])
-
-
-def _reported(name: str) -> Reported | None:
-    """The paper's number for the cell that a recipe is of."""
-    cell, _, method = name.partition("/")
-    if method.startswith("ict"):
-        method = "-".join(word for word in method.split("-") if word not in ("fast", "120s", "60s"))
-    return RECIPES[f"{cell.removesuffix('-fair')}/{method}"].reported
-
-
-def _all(runs: Runs) -> list[Result]:
-    return [run for of_recipe in runs.values() for run in of_recipe]
-
-
 def _run_row(runs: Runs, name: str) -> list[str]:
-    paper = number(_reported(name))
+    paper = number(reported(name))
     if name not in runs:
-        return [_code(name), paper, NOT_RUN, "-", "-", _updates(name), "-", "-"]
+        return [code(name), paper, NOT_RUN, "-", "-", _updates(name), "-", "-"]
     each = ", ".join(f"{100 * run['test_error']:.2f}" for run in runs[name])
     files = ", ".join(f"[{run['seed']}]({_from_docs(run['file'])})" for run in runs[name])
     return [
-        *(_code(name), paper, _number(runs, name), each, _seconds(runs, name), _updates(name)),
+        *(code(name), paper, _number(runs, name), each, _seconds(runs, name), _updates(name)),
         *(_origin(runs, [name]), files),
     ]
 
 
 def _from_docs(path: Path) -> str:
     return f"../{path.relative_to(ROOT)}"
-
-
-def _code(name: str) -> str:
-    return f"`{name}`"
 
 
 def _number(runs: Runs, name: str) -> str:
@@ -407,37 +283,13 @@ def _number(runs: Runs, name: str) -> str:
 def _seconds(runs: Runs, name: str) -> str:
     if name not in runs:
         return "-"
-    return f"{over_seeds(runs[name]).seconds:.0f}" + (" (shared)" if _shared(runs, name) else "")
+    return f"{over_seeds(runs[name]).seconds:.0f}" + (" (shared)" if shared(runs, name) else "")
 
 
 def _told_of_sharing(runs: Runs, names: Iterable[str]) -> str:
-    if not any(name in runs and _shared(runs, name) for name in names):
+    if not any(name in runs and shared(runs, name) for name in names):
         return ""
     return 'Seconds that are "shared" are of runs beside others on the same GPU, which slows both. '
-
-
-def _shared(runs: Runs, name: str) -> bool:
-    """Whether one of these runs trained while another did: all files here are of one GPU."""
-    return any(run is not other and _overlap(run, other) for run in runs[name] for other in _all(runs))
-
-
-def _overlap(run: Result, other: Result) -> bool:
-    (begin, end), (other_begin, other_end) = _training(run), _training(other)
-    return begin < other_end and other_begin < end
-
-
-def _busy(runs: Runs) -> timedelta:
-    """How long at least one of them trained."""
-    total, until = timedelta(), datetime.min.replace(tzinfo=UTC)
-    for begin, end in sorted(map(_training, _all(runs))):
-        total += max(end - max(begin, until), timedelta())
-        until = max(end, until)
-    return total
-
-
-def _training(run: Result) -> tuple[datetime, datetime]:
-    end = datetime.fromisoformat(run["finished"])
-    return end - timedelta(seconds=run["seconds"]), end
 
 
 def _optimizer(name: str) -> str:

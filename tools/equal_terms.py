@@ -1,0 +1,55 @@
+"""The comparison of methods on equal terms: its tables, its pictures, and where ICT stands."""
+
+from pathlib import Path
+from typing import Any
+
+from published import NOT_RUN, PUBLISHED, TASKS, Runs, code, every, reported
+
+from ict import ranking
+from ict.compare import assembled
+from ict.recipe import Reported
+
+
+def text(runs: Runs) -> str:
+    parts = []
+    for task, title in TASKS.items():
+        summary = _assembled(task, runs)
+        missing = [name for name in PUBLISHED if name.startswith(f"{task}/") and name not in runs]
+        parts.append(f"### {title}")
+        if summary:
+            parts += [ranking.table(summary, _others(task)), f"![test errors of the methods](img/{task}.png)"]
+        if missing:
+            parts.append(f"{NOT_RUN.capitalize()}: {', '.join(map(code, missing))}.")
+    return "\n\n".join([*parts, *standing(runs)])
+
+
+def standing(runs: Runs) -> list[str]:
+    """Where ICT stands on equal terms, in words."""
+    told = []
+    for task, title in TASKS.items():
+        summary = _assembled(task, runs)
+        rows = ranking.ranked(summary) if summary else []
+        methods = [row["method"] for row in rows]
+        if summary and "ict" in methods and len(methods) > 1:
+            best = ", ".join(f"{row['method']} {ranking.percent(row['test_error'])}" for row in rows[:4])
+            where = f"number {methods.index('ict') + 1} of {len(rows)} on {title}"
+            told.append(f"{where} (test errors in % after {summary['budget']:,} updates each: {best})")
+    if not told:
+        return []
+    return [
+        f"On equal terms with the paper's other methods ICT is {' and '.join(told)}; without a deviation: one seed."
+    ]
+
+
+def draw(folder: Path, runs: Runs) -> None:
+    for task in TASKS:
+        if summary := _assembled(task, runs):
+            ranking.draw(folder / f"{task}.png", summary, _others(task))
+
+
+def _assembled(task: str, runs: Runs) -> dict[str, Any] | None:
+    return assembled(task, every(runs))
+
+
+def _others(task: str) -> dict[str, Reported | None]:
+    return {name.partition("/")[2]: reported(name) for name in PUBLISHED if name.startswith(f"{task}/")}
