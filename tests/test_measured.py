@@ -224,6 +224,9 @@ def test_the_comparison_ranks_what_was_run_beside_what_was_reported(folder: Path
     ]
     assert "ICT is number 2 of 5 on CIFAR-10" in text and "mean-teacher 8.00, ict 10.00 ± 1.41, vat 10.50, pi" in text
     assert f"`{task}/mixup`" in text and f"`{task}/pi`" not in text
+    assert "Longer than 60 s, a number for each seed: ict (50.0, 70.0 s)." in text
+    write(folder, f"{task}/ict", 1, 0.11, 60)
+    assert "Longer than" not in block("fair")
     assert "number 2 of 5" not in block("headline"), "the README opens with the headline or not at all"
     three_seeds(folder)
     assert "number 2 of 5" in block("headline")

@@ -9,6 +9,8 @@ from ict import ranking
 from ict.compare import assembled
 from ict.recipe import Reported
 
+BUDGET = 60  # seconds that a run of the comparison may take
+
 
 def text(runs: Runs) -> str:
     parts = []
@@ -17,7 +19,8 @@ def text(runs: Runs) -> str:
         missing = [name for name in PUBLISHED if name.startswith(f"{task}/") and name not in runs]
         parts.append(f"### {title}")
         if summary:
-            parts += [ranking.table(summary, _others(task)), f"![test errors of the methods](img/{task}.png)"]
+            parts += [ranking.table(summary, _others(task)), *_over_budget(summary)]
+            parts.append(f"![test errors of the methods](img/{task}.png)")
         if missing:
             parts.append(f"{NOT_RUN.capitalize()}: {', '.join(map(code, missing))}.")
     return "\n\n".join([*parts, *standing(runs)])
@@ -45,6 +48,13 @@ def draw(folder: Path, runs: Runs) -> None:
     for task in TASKS:
         if summary := _assembled(task, runs):
             ranking.draw(folder / f"{task}.png", summary, _others(task))
+
+
+def _over_budget(summary: dict[str, Any]) -> list[str]:
+    """Which methods' runs were not done in time."""
+    late = [row for row in ranking.ranked(summary) if max(row["seconds"]) > BUDGET]
+    told = ", ".join(f"{row['method']} ({', '.join(f'{s:.1f}' for s in row['seconds'])} s)" for row in late)
+    return [f"Longer than {BUDGET} s, a number for each seed: {told}."] if late else []
 
 
 def _assembled(task: str, runs: Runs) -> dict[str, Any] | None:
