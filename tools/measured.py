@@ -251,10 +251,10 @@ def _until(runs: Runs, name: str) -> str:
     first = [
         next((look["seconds"] for look in run["curve"] if 100 * valid(look) <= paper.mean), None) for run in runs[name]
     ]
-    reached = [seconds for seconds in first if seconds is not None]
-    if len(reached) < len(first):
-        return f"reached by {len(reached)} of {len(first)}"
-    return f"{fmean(reached):.0f}"
+    taken = [seconds for seconds in first if seconds is not None]
+    if len(taken) < len(first):
+        return f"reached by {len(taken)} of {len(first)}"
+    return f"{fmean(taken):.0f}"
 
 
 def _run_row(runs: Runs, name: str) -> list[str]:
