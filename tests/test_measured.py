@@ -232,6 +232,15 @@ def test_the_comparison_ranks_what_was_run_beside_what_was_reported(folder: Path
     assert "number 2 of 5" in block("headline")
 
 
+def test_a_missing_deviation_is_explained_where_there_is_one(folder: Path) -> None:
+    for method in ("supervised", "ict"):
+        for seed in (0, 1):
+            write(folder, f"cifar10-4000-fair/{method}", seed, 0.1 + seed / 100, 50)
+    assert "one seed" not in block("fair")
+    write(folder, "cifar10-4000-fair/pi", 0, 0.15, 50)
+    assert block("fair").count("without a deviation: one seed.") == 1
+
+
 def test_what_is_above_the_papers_number_is_listed_with_the_difference(folder: Path) -> None:
     three_seeds(folder)  # 9.00
     assert "| `cifar10-4000/ict-fast` | 9.00 ± 2.65 (0, 1, 2) | 7.29 ± 0.02 | 1.71 points |" in block("above")
