@@ -78,10 +78,13 @@ def above(runs: Runs) -> str:
     for name in OF_ICT:
         paper = reported(name)
         if name in runs and paper is not None and not reached(ours := over_seeds(runs[name]), paper):
-            rows.append([code(name), _number(runs, name), number(paper), f"{ours.mean - paper.mean:.2f} points"])
+            best = ranking.percent([run["test_error_best"] for run in runs[name]])
+            more = f"{ours.mean - paper.mean:.2f} points"
+            rows.append([code(name), number(paper), _number(runs, name), more, _each(runs, name), best])
     if not rows:
         return "No recipe that has been run is above the paper's number."
-    return markdown(["recipe", "test error (%), seeds", "paper (%)", "above it by"], rows)
+    heads = ["recipe", "paper (%)", "test error (%), seeds", "above it by", "each seed", "best by validation (%)"]
+    return markdown(heads, rows)
 
 
 def networks(runs: Runs) -> str:
@@ -104,12 +107,13 @@ def networks(runs: Runs) -> str:
 
 
 def evaluated(runs: Runs) -> str:
-    """What `ict evaluate` says of the saved models on another device."""
+    """What `ict evaluate` says of the saved models on another device; not of a run that was made again since."""
     trained = {(run["recipe_id"], run["seed"]): run for run in every(runs)}
     rows, differences = [], []
     for path in sorted(EVALUATED.glob("*.json")):
         found = json.loads(path.read_text())
-        if run := trained.get((found["recipe_id"], found["seed"])):
+        run = trained.get((found["recipe_id"], found["seed"]))
+        if run and run["finished"] <= found["finished"]:
             again, first = 100 * found["test_error"], 100 * run["test_error"]
             differences.append(abs(again - first))
             errors = (f"{error:.2f} ({how['device']})" for error, how in ((first, run), (again, found)))
@@ -261,10 +265,9 @@ def _run_row(runs: Runs, name: str) -> list[str]:
     paper = number(reported(name))
     if name not in runs:
         return [code(name), paper, NOT_RUN, "-", "-", _updates(name), "-", "-"]
-    each = ", ".join(f"{100 * run['test_error']:.2f}" for run in runs[name])
     files = ", ".join(f"[{run['seed']}]({_from_docs(run['file'])})" for run in runs[name])
     return [
-        *(code(name), paper, _number(runs, name), each, _seconds(runs, name), _updates(name)),
+        *(code(name), paper, _number(runs, name), _each(runs, name), _seconds(runs, name), _updates(name)),
         *(_origin(runs, [name]), files),
     ]
 
@@ -278,6 +281,10 @@ def _number(runs: Runs, name: str) -> str:
         return NOT_RUN
     ours = over_seeds(runs[name])
     return f"{number(ours)} ({', '.join(map(str, ours.seeds))})"
+
+
+def _each(runs: Runs, name: str) -> str:
+    return ", ".join(f"{100 * run['test_error']:.2f}" for run in runs[name])
 
 
 def _seconds(runs: Runs, name: str) -> str:
