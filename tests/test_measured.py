@@ -249,7 +249,11 @@ def test_a_missing_deviation_is_explained_where_there_is_one(folder: Path) -> No
 def test_what_is_above_the_papers_number_is_listed_with_the_difference(folder: Path) -> None:
     three_seeds(folder)  # 9.00
     assert row(block("above"), FAST)[1:] == [
-        *("7.29 ± 0.02", "9.00 ± 2.65 (0, 1, 2)", "1.71 points", "7.00, 8.00, 12.00", "11.00 ± 2.65")
+        "7.29 ± 0.02",
+        "9.00 ± 2.65 (0, 1, 2)",
+        "1.71 points",
+        "7.00, 8.00, 12.00",
+        "11.00 ± 2.65",
     ]
     write(folder, HEADLINE_60, 0, 0.0729, 60)
     assert HEADLINE_60 not in block("above"), "at the number is not above it"
