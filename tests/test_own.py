@@ -4,6 +4,7 @@ import os
 import pickle
 import struct
 import sys
+import threading
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ict.data import own_tables
+from ict.data.image_file import in_threads
 from ict.data.own import OwnData, read_own
 from ict.errors import UserError
 
@@ -211,6 +213,16 @@ def test_a_bad_image_is_named_or_left_out(tmp_path: Path, kind: str) -> None:
     assert data.names == tuple(arrays)
     assert np.array_equal(data.x, np.stack(list(arrays.values())))
     assert data.remarks == ("1 image could not be read and was left out: cat/b.png",)
+
+
+def test_no_thread_is_left_where_reading_is_given_up() -> None:
+    """The garbage collector, which would wait for it, may run while `threading` holds a lock that the thread needs."""
+    before = set(threading.enumerate())
+    names = [str(i) for i in range(1000)]
+    answers = in_threads(str.upper, names)
+    assert next(answers) == "0"
+    assert set(threading.enumerate()) <= before
+    assert [*answers] == names[1:]
 
 
 def test_bad_images_are_counted_and_five_are_named(tmp_path: Path) -> None:

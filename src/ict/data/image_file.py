@@ -69,16 +69,19 @@ def decoded(path: Path, root: Path, size: int, gray: bool, digest: bytes | None 
 
 
 def in_threads(work: Callable[[str], Answer], names: Sequence[str]) -> Iterator[Answer]:
-    """work(name) for each name in their order, a few names ahead."""
-    with ThreadPoolExecutor(WORKERS) as pool:
-        try:
-            for start in range(0, len(names), _AT_ONCE):
-                with _quiet_pillow():
-                    answers = list(pool.map(work, names[start : start + _AT_ONCE]))
-                yield from answers
-        except BaseException:
-            pool.shutdown(cancel_futures=True)  # or Ctrl-C would wait for all the others
-            raise
+    """work(name) for each name in their order, a few names ahead.
+
+    No thread is left while an answer is used: where its user gives up, the garbage collector may end this generator,
+    and if it runs while `threading` holds a lock, as it can where a thread starts, to wait for others there is to hang.
+    """
+    for start in range(0, len(names), _AT_ONCE):
+        with _quiet_pillow(), ThreadPoolExecutor(WORKERS) as pool:
+            try:
+                answers = list(pool.map(work, names[start : start + _AT_ONCE]))
+            except BaseException:
+                pool.shutdown(cancel_futures=True)  # or Ctrl-C would wait for all the others
+                raise
+        yield from answers
 
 
 @contextmanager
