@@ -298,7 +298,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "comparison": comparison,
     "variants": variants,
     "derivative": derivative,
-    **{f"tuning-{path.stem}": partial(tuning, path) for path in sorted((ROOT / "results/h200/tuning").glob("*.jsonl"))},
+    **{f"tuning-{path.stem}": partial(tuning, path) for path in sorted((ROOT / "results").glob("*/tuning/*.jsonl"))},
     "fair-tuning": fair.tried,
     "confused": confused.text,
     "estimator": estimator,
