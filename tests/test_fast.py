@@ -85,6 +85,7 @@ def losses(run: Job, step: Any, n: int) -> list[dict[str, float]]:
         ["algorithm=vat", "algorithm.entropy=1"],
         ["algorithm=vat", "algorithm.xi=0", "algorithm.entropy=1"],
         ["train.labeled_order=repeated"],
+        ["algorithm.logging_forwards=true", "algorithm.targets=logits", "optimizer.nesterov=false"],
         ["algorithm=mean-teacher", "train.layout=joined", "inputs.noise=0.1"],
         ["average.when=before", "optimizer.name=adam"],
         ["average.decay=none", "train.rampup=0", "train.weight=100"],  # its own teacher, from which no gradient comes

@@ -73,6 +73,7 @@ def test_captured_is_eager_bit_for_bit(name: str) -> None:
     "settings",
     [
         ["train.labeled_order=repeated"],
+        ["algorithm.logging_forwards=true", "algorithm.targets=logits", "optimizer.nesterov=false"],
         ["algorithm=mean-teacher", "train.layout=joined", "inputs.noise=0.1"],
         ["average.when=before", "optimizer.name=adam"],
         ["optimizer.name=muon", "optimizer.turn=0.03"],

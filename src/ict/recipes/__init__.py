@@ -16,13 +16,18 @@ from ict.recipes.fair import fair_recipes
 from ict.recipes.fast import fast_recipes
 from ict.recipes.moons import moons_recipes
 from ict.recipes.paper import paper_recipes
+from ict.recipes.program import program_recipes
 
 _PAPER = dict(paper_recipes())
-RECIPES: dict[str, Recipe] = {
-    name: replace(recipe, name=name)
-    for group in (moons_recipes(), digits_recipes(), _PAPER.items(), fast_recipes(_PAPER), fair_recipes(_PAPER))
-    for name, recipe in group
-}
+_GROUPS = (
+    moons_recipes(),
+    digits_recipes(),
+    _PAPER.items(),
+    program_recipes(_PAPER),
+    fast_recipes(_PAPER),
+    fair_recipes(_PAPER),
+)
+RECIPES: dict[str, Recipe] = {name: replace(recipe, name=name) for group in _GROUPS for name, recipe in group}
 
 
 def find(name: str) -> Recipe:
