@@ -15,10 +15,10 @@ from statistics import median
 
 import torch
 
-from ict.device import untouched_globals
+from ict.engine.device import untouched_globals
 from ict.engine.step import update
-from ict.job import load_data, prepare
-from ict.provenance import provenance
+from ict.experiment.prepare import load_data, prepare
+from ict.experiment.provenance import provenance
 from ict.recipes import RECIPES
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))

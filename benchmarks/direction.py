@@ -21,9 +21,9 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from ict.algorithms.vat import VAT
 from ict.engine.forward import Forward, standing_in
+from ict.experiment.provenance import provenance
 from ict.networks import NETWORKS
 from ict.ops import kl, probabilities
-from ict.provenance import provenance
 
 SHAPE, N_IMAGES, EPSILON = (3, 32, 32), 32, 1.0
 WAYS = {

@@ -21,7 +21,7 @@ from sklearn.datasets import load_digits, make_moons
 from sklearn.model_selection import train_test_split
 
 from ict import ICTClassifier, SemiSupervisedClassifier
-from ict.provenance import provenance
+from ict.experiment.provenance import provenance
 
 
 class Case(NamedTuple):

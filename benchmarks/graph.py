@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ict.graph import GraphPropagation
-from ict.provenance import provenance
+from ict.experiment.provenance import provenance
+from ict.experts.graph import GraphPropagation
 
 SECONDS, GIGABYTES = 60.0, 2.0  # what the fit may take
 FEATURES, CLASSES, LABELS, NEW = 64, 10, 10, 10_000

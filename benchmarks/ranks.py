@@ -19,16 +19,16 @@ import torch
 
 from ict.data.arrays import from_arrays
 from ict.data.dataset import Dataset
-from ict.device import untouched_globals
-from ict.engine import dist
-from ict.engine.shared_norm import shared_norms
+from ict.engine import distributed
+from ict.engine.device import untouched_globals
+from ict.engine.settings import Inputs, Train
 from ict.engine.step import update
-from ict.job import load_data, prepare
+from ict.engine.sync_batch_norm import shared_norms
+from ict.experiment.prepare import load_data, prepare
+from ict.experiment.provenance import provenance
 from ict.networks import NETWORKS
-from ict.provenance import provenance
-from ict.recipe import OWN, Part, Recipe
 from ict.recipes import RECIPES
-from ict.settings import Inputs, Train
+from ict.recipes.recipe import OWN, Part, Recipe
 
 CPU = torch.device("cpu")
 UPDATES, MESSAGES = 15, 10
@@ -56,7 +56,7 @@ def tasks() -> dict[str, tuple[Recipe, Dataset]]:
 def work(sync: bool) -> None:
     """As a rank: the milliseconds of each task's updates, and of a message as large as CNN-13's gradient."""
     torch.set_num_threads(1)
-    ranks, found = dist.joined(), {}
+    ranks, found = distributed.joined(), {}
     for name, (recipe, data) in tasks().items():
         with untouched_globals(CPU, 1):
             job = prepare(recipe, 0, data, None, CPU, ranks=ranks)

@@ -31,7 +31,7 @@ from torch.nn import functional as F
 from torch.nn.utils.parametrizations import weight_norm
 from torch.utils.data import DataLoader, Dataset, RandomSampler
 
-from ict.provenance import provenance
+from ict.experiment.provenance import provenance
 
 N_CLASSES, N_LABELED, SIDE, PAD = 10, 4000, 32, 2
 N_INPUTS = 3 * SIDE * SIDE

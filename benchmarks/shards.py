@@ -22,12 +22,12 @@ import torch
 
 from ict.data.shards import Shards, shards
 from ict.data.write_shards import Block, write_shards
-from ict.device import untouched_globals
+from ict.engine.device import untouched_globals
+from ict.engine.settings import Inputs, Split, Train
 from ict.engine.step import update
-from ict.job import prepare
-from ict.provenance import provenance
-from ict.recipe import Part, Recipe
-from ict.settings import Inputs, Split, Train
+from ict.experiment.prepare import prepare
+from ict.experiment.provenance import provenance
+from ict.recipes.recipe import Part, Recipe
 
 SHAPE, CLASSES, SIZE = (3, 32, 32), 10, 65_536
 READ = 200  # batches that are read to see how fast that is

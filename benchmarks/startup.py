@@ -16,15 +16,15 @@ from pathlib import Path
 
 import torch
 
-from ict.provenance import provenance
+from ict.experiment.provenance import provenance
 
 _CHILD = """
 import sys
 import time
 sys.path.insert(0, "benchmarks")
 from step import made_up, recipe_for
-from ict.run import train
-from ict.recipe import change
+from ict.experiment.run import train
+from ict.recipes.recipe import change
 
 class Started(Exception): ...
 

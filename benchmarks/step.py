@@ -27,16 +27,16 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from ict.algorithms import ALGORITHMS
 from ict.data.dataset import Dataset, Examples
-from ict.device import untouched_globals
+from ict.engine.device import untouched_globals
 from ict.engine.evaluate import error
-from ict.engine.fast import Captured, evaluator
+from ict.engine.fast.cuda_graph import Captured, evaluator
 from ict.engine.forward import Forward
 from ict.engine.step import apply, begin, differentiate, update
-from ict.folder import Folder
-from ict.job import Job, prepare
-from ict.provenance import provenance
-from ict.recipe import Part, Recipe, change
+from ict.experiment.prepare import Job, prepare
+from ict.experiment.provenance import provenance
+from ict.experiment.run_folder import Folder
 from ict.recipes import RECIPES
+from ict.recipes.recipe import Part, Recipe, change
 
 BLOCKS = 5
 EAGER = ("fp32", "tf32", "bf16")

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from ict.experiment.provenance import provenance
 from ict.networks import NETWORKS
-from ict.provenance import provenance
 
 PROCESSORS = 132  # of an H200
 TILE = 128  # rows and columns, of the kernels that results/h200/profile.txt lists

@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from ict.run import train
+from ict.experiment.run import train
 from tests.forking import fork
 from tests.tiny import KILLED, tiny
 

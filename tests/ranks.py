@@ -17,20 +17,21 @@ import torch
 from pytest import MonkeyPatch
 from torch import Tensor, nn
 
-from ict import cli, device, run
+from ict import cli
 from ict.algorithms import ALGORITHMS
+from ict.base.errors import RankLost
 from ict.data.dataset import Dataset, Examples
-from ict.engine import dist
-from ict.engine.dist import Ranks
-from ict.engine.finish import final_network
-from ict.engine.shared_norm import shared_norms
+from ict.engine import device, distributed
+from ict.engine.distributed import Ranks
+from ict.engine.loop import final_network
 from ict.engine.state import State
 from ict.engine.step import Program, update
-from ict.errors import RankLost
-from ict.job import load_data, prepare
-from ict.networks.mean_only import MeanOnlyBatchNorm
+from ict.engine.sync_batch_norm import shared_norms
+from ict.experiment import run
+from ict.experiment.prepare import load_data, prepare
+from ict.networks.batch_norm import MeanOnlyBatchNorm
 from ict.networks.staged import Staged
-from ict.recipe import Recipe, change
+from ict.recipes.recipe import Recipe, change
 from tests.tiny import tiny
 
 FOR_FOUR = ["ict", "sntg", "labels joined"]
@@ -147,7 +148,7 @@ def refused(folder: Path) -> None:
 
 
 def as_rank(folder: Path, names: list[str]) -> None:
-    ranks = dist.joined()
+    ranks = distributed.joined()
     out = {name: trained(name, ranks) for name in names}
     same = {name: all(_equal_on_all(ranks, t) for t in tensors.values()) for name, tensors in out.items()}
     assert all(same.values()), same

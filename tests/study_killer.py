@@ -12,11 +12,11 @@ from pathlib import Path
 from signal import SIGKILL
 from typing import Any
 
-from ict.recipe import change
-from ict.search import SearchPlan
-from ict.search_space import Choices, Space
-from ict.study import Claim, Study
-from ict.workers import Place, work
+from ict.recipes.recipe import change
+from ict.studies.search import SearchPlan
+from ict.studies.search_space import Choices, Space
+from ict.studies.study import Claim, Study
+from ict.studies.workers import Place, work
 from tests.tiny import tiny
 
 SPACE = Space((Choices("train.weight", (1.0, 5.0)), Choices("algorithm.alpha", (0.5, 1.0))))

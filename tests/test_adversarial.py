@@ -11,13 +11,13 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from ict.algorithms.vadd import VAdD
 from ict.algorithms.vat import VAT
+from ict.base.errors import UserError
+from ict.base.rng import Rng
 from ict.contract import Batch
 from ict.engine.forward import Forward
-from ict.errors import UserError
 from ict.networks import NETWORKS
 from ict.networks.mlp import WideMLP
 from ict.networks.staged import Staged
-from ict.rng import Rng
 from tests import naive
 from tests.naive import N_CLASSES, U, V, W, X, Y, batch_of
 from tests.scripted import Array, ScriptedDraws, softmax, tanh_features, tanh_head, tanh_logits, tanh_network, weights

@@ -10,9 +10,9 @@ from ict.algorithms.ict import ICT
 from ict.algorithms.manifold_mixup import ManifoldMixup
 from ict.algorithms.mixup import Mixup
 from ict.algorithms.supervised import Supervised
+from ict.base.errors import UserError
 from ict.contract import Algorithm
 from ict.engine.forward import Forward
-from ict.errors import UserError
 from tests import naive
 from tests.naive import N_CLASSES, U, W, X, Y, batch_of, cross_entropy, rolled
 from tests.scripted import (

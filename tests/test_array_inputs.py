@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ict import inputs
-from ict.inputs import fit_inputs
+from ict.data import array_inputs
+from ict.data.array_inputs import fit_inputs
 
 RNG = np.random.default_rng(0)
 ARRAYS: dict[str, Any] = {
@@ -31,7 +31,7 @@ def test_one_chunk_is_numpys_mean_and_deviation_and_many_are_close(name: str, mo
     expected = np.moveaxis(expected, 3, 1) if name == "color" else expected
     assert scaled.flags.c_contiguous
     assert np.array_equal(scaled, expected[:, None] if name == "gray" else expected)
-    monkeypatch.setattr(inputs, "_CHUNK", 7 * x[0].size)
+    monkeypatch.setattr(array_inputs, "_CHUNK", 7 * x[0].size)
     assert np.array_equal(whole(x), scaled)
     many = fit_inputs(x)
     np.testing.assert_allclose(many.mean, whole.mean, rtol=1e-13)
@@ -46,7 +46,7 @@ def test_no_float64_copy_of_everything(monkeypatch: pytest.MonkeyPatch) -> None:
             Counted.largest = max(Counted.largest, self.size)
             return super().astype(*args, **options)
 
-    monkeypatch.setattr(inputs, "_CHUNK", 100)
+    monkeypatch.setattr(array_inputs, "_CHUNK", 100)
     x = ARRAYS["gray"].view(Counted)
     fit_inputs(x)
     assert 0 < Counted.largest <= 100

@@ -8,8 +8,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from ict.base.errors import UserError
 from ict.data.arrays import from_arrays
-from ict.errors import UserError
 
 X: NDArray[Any] = np.arange(12, dtype=np.float32).reshape(6, 2)
 Y: NDArray[Any] = np.array([0, -1, 1, -1, 2, 0])

@@ -7,10 +7,11 @@ import pytest
 import torch
 from scipy.special import softmax
 
-from ict.auto import choose
-from ict.calibrated import calibrate
-from ict.calibration import fit_temperature, reliability, tempered
-from ict.fitted import Fitter, Look, Network
+from ict.estimators.auto import choose
+from ict.estimators.calibrate import calibrate
+from ict.estimators.fitter import Fitter, Look
+from ict.models.temperature import fit_temperature, reliability, tempered
+from ict.models.trained_network import TrainedNetwork
 from tests.test_estimator import blobs
 
 
@@ -124,26 +125,26 @@ def test_temperature_comes_from_validation_examples_or_from_folds_that_hid_every
     ],
 )
 def test_probabilities_left_alone_say_why(labels: list[int], updates: int, interrupted: bool, why: str) -> None:
-    model = Network(torch.nn.Linear(1, 2), updates, {}, interrupted)
+    model = TrainedNetwork(torch.nn.Linear(1, 2), updates, {}, interrupted)
     found = calibrate(Fitter(), "ict", model, np.zeros((4, 1), np.float32), np.array(labels), None, 2, seed=0)
     assert found.temperature == 1 and not found.fitted and "not calibrated" in found.said and why in found.said
 
 
 def test_folds_that_would_take_too_long_leave_it_to_those_of_the_comparison() -> None:
     probs, truth = sampled(120, 3.0)
-    model = Network(torch.nn.Linear(1, 2), 5001, {}, False)
+    model = TrainedNetwork(torch.nn.Linear(1, 2), 5001, {}, False)
     labels = np.array([0, 0, 1, 1])
     found = calibrate(Fitter(), "ict", model, np.zeros((4, 1), np.float32), labels, None, 2, 0, (probs, truth))
     assert found.fitted and found.temperature == fit_temperature(probs, truth) and "shorter fits" in found.said
 
 
 def test_a_fold_that_is_interrupted_leaves_the_model_uncalibrated(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> Network:
+    def interrupted(*_: object) -> TrainedNetwork:
         warnings.warn("interrupted after 3 updates", stacklevel=1)
-        return Network(torch.nn.Linear(1, 2), 3, {}, True)
+        return TrainedNetwork(torch.nn.Linear(1, 2), 3, {}, True)
 
     monkeypatch.setattr(Fitter, "fit", interrupted)
-    model, inputs = Network(torch.nn.Linear(1, 2), 10, {}, False), np.zeros((4, 1), np.float32)
+    model, inputs = TrainedNetwork(torch.nn.Linear(1, 2), 10, {}, False), np.zeros((4, 1), np.float32)
     found = calibrate(Fitter(), "ict", model, inputs, np.array([0, 0, 1, 1]), None, 2, seed=0)
     assert found.temperature == 1 and "skipped" in found.said
 
@@ -155,7 +156,7 @@ def test_only_the_final_fit_is_looked_at() -> None:
     fitter = Fitter(steps=20, device="cpu")
     plain = choose(fitter, inputs, y, 3, 0, ("supervised", "ict"))
     seen = choose(fitter, inputs, y, 3, 0, ("supervised", "ict"), look)
-    assert isinstance(plain.model, Network) and isinstance(seen.model, Network)
+    assert isinstance(plain.model, TrainedNetwork) and isinstance(seen.model, TrainedNetwork)
     assert plain.errors == seen.errors and plain.method == seen.method
     assert plain.guesses is not None
     probs, known = plain.guesses

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
+from ict.base.files import write_atomic
 from ict.engine import checkpoint
 from ict.engine.checkpoint import Saver, load_latest, save
-from ict.files import write_atomic
-from ict.run import train
+from ict.experiment.run import train
 from tests.tiny import crash_at, same_bits, tiny
 
 CPU = torch.device("cpu")
@@ -75,7 +75,7 @@ def full_disk(descriptor: int) -> None:
 def test_a_full_disk_leaves_the_previous_checkpoint_and_says_so(tmp_path: Path, monkeypatch: Any) -> None:
     saver = Saver(tmp_path, 0)
     saver.save(5, {"step": 5})
-    monkeypatch.setattr("ict.files.os.fsync", full_disk)
+    monkeypatch.setattr("ict.base.files.os.fsync", full_disk)
     with pytest.warns(UserWarning, match=r"no checkpoint written at step 6 .*No space left.*checkpoint-000000005\.pt"):
         saver.save(6, {"step": 6})
     assert [p.name for p in tmp_path.iterdir()] == ["checkpoint-000000005.pt"]
@@ -101,7 +101,7 @@ def test_training_survives_a_full_disk(tmp_path: Path, monkeypatch: Any) -> None
 def test_an_atomic_write_is_all_or_nothing(tmp_path: Path, monkeypatch: Any) -> None:
     path = tmp_path / "file"
     write_atomic(path, b"old")
-    monkeypatch.setattr("ict.files.os.fsync", full_disk)
+    monkeypatch.setattr("ict.base.files.os.fsync", full_disk)
     with pytest.raises(OSError, match="No space"):
         write_atomic(path, b"new and longer")
     assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]

@@ -18,14 +18,14 @@ import torch
 from PIL import Image
 from rich.console import Console
 
-from ict.compare import BUDGETS, PAPER, SHARED, assembled, choose, compare, enter, fair
 from ict.data.split import Indices
-from ict.live_table import LiveTable
-from ict.parallel import Task
-from ict.ranking import draw, ranked, table
-from ict.recipe import Part, Recipe, Reported
+from ict.engine.settings import Inputs, Optimizer
+from ict.experiment.live_table import LiveTable
+from ict.experiment.pool import Task
+from ict.paper.compare import BUDGETS, PAPER, SHARED, assembled, choose, compare, enter, fair
+from ict.paper.ranking import draw, ranked, table
 from ict.recipes import RECIPES
-from ict.settings import Inputs, Optimizer
+from ict.recipes.recipe import Part, Recipe, Reported
 from tests.test_cli import ict, imported_by
 
 pytestmark = pytest.mark.xdist_group("compare")  # they share one comparison
@@ -284,8 +284,8 @@ def test_a_gpu_runs_one_at_a_time_and_costly_methods_go_first(monkeypatch: pytes
     def catch(tasks: list[Task], workers: int, *_: object, **__: object) -> None:
         raise Caught(workers, [(task.recipe.name, task.seed, task.device, task.data_dir, task.mode) for task in tasks])
 
-    monkeypatch.setattr("ict.compare.run_all", catch)
-    monkeypatch.setattr("ict.compare.pick_device", lambda device: torch.device("cuda", 0))
+    monkeypatch.setattr("ict.paper.compare.run_all", catch)
+    monkeypatch.setattr("ict.paper.compare.pick_device", lambda device: torch.device("cuda", 0))
     with pytest.raises(Caught) as caught:
         compare("digits-100", tmp_path, "supervised,ict,mixup", n_seeds=2, data_dir=Path("here"), mode="fast")
     order = [(f"digits-100/{method}", seed) for seed in (0, 1) for method in ("ict", "mixup", "supervised")]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import result_files
 
-from ict.errors import UserError
-from ict.run import train
+from ict.base.errors import UserError
+from ict.experiment.run import train
 
 SETTINGS = ["train.steps=20", "network.width=4", "eval.every=10"]
 

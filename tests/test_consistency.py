@@ -13,13 +13,13 @@ from ict.algorithms.mean_teacher import MeanTeacher
 from ict.algorithms.pi import Pi
 from ict.algorithms.sntg import SNTG
 from ict.algorithms.temporal_ensembling import TemporalEnsembling
+from ict.base.errors import UserError
 from ict.contract import Batch, Network
 from ict.data.dataset import Examples
 from ict.engine.forward import Forward
 from ict.engine.step import update
-from ict.errors import UserError
-from ict.job import load_data, prepare
-from ict.recipe import change
+from ict.experiment.prepare import load_data, prepare
+from ict.recipes.recipe import change
 from tests import naive
 from tests.naive import N_CLASSES, NO_LABELS, U_Y, Labels, U, V, W, X, Y, batch_of, within
 from tests.scripted import Array, ScriptedDraws, softmax, tanh_features, tanh_logits, tanh_network, weights

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from ict.algorithms import ALGORITHMS
+from ict.base.errors import UserError
+from ict.base.rng import Rng
 from ict.contract import Algorithm, Batch, Loss
 from ict.data.dataset import Examples
 from ict.engine.forward import Forward
-from ict.errors import UserError
 from ict.networks import NETWORKS
-from ict.recipe import Part, Recipe, from_dict
-from ict.rng import Rng
+from ict.recipes.recipe import Part, Recipe, from_dict
 from tests.scripted import ScriptedDraws
 
 every_algorithm = pytest.mark.parametrize("name", list(ALGORITHMS))

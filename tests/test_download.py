@@ -13,10 +13,10 @@ from threading import Thread
 
 import pytest
 
+from ict.base.errors import UserError
 from ict.data import cifar10
 from ict.data import download as module
 from ict.data.download import SOURCES, Source, download
-from ict.errors import UserError
 
 BODY = os.urandom(3_000_000)
 

@@ -19,8 +19,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
 from ict import ICTClassifier, SemiSupervisedClassifier
-from ict.errors import UserError
-from ict.fitted import Network
+from ict.base.errors import UserError
+from ict.models.trained_network import TrainedNetwork
 
 QUICK: dict[str, Any] = {"steps": 40, "device": "cpu", "random_state": 0}
 
@@ -87,7 +87,7 @@ def test_images_of_every_layout_are_the_same_to_it(shape: tuple[int, ...]) -> No
     np.testing.assert_array_equal(
         model.predict_proba(images[:50].reshape(-1, *shape)), flat.predict_proba(images[:50].reshape(-1, 8, 8))
     )
-    assert isinstance(model.model_, Network)
+    assert isinstance(model.model_, TrainedNetwork)
     assert model.model_.recipe["network"]["name"] == "convnet" and model.model_.recipe["inputs"]["pad"] == 1
 
 
@@ -103,7 +103,7 @@ def test_any_module_that_returns_logits_will_do() -> None:
     network = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3))
     before = [p.clone() for p in network.parameters()]
     model = ICTClassifier(network=network, **{**QUICK, "steps": 400}).fit(X, y)
-    assert isinstance(model.model_, Network) and isinstance(model.model_.module, nn.Sequential)
+    assert isinstance(model.model_, TrainedNetwork) and isinstance(model.model_.module, nn.Sequential)
     assert model.score(X, truth) > 0.9
     assert all(torch.equal(a, b) for a, b in zip(before, network.parameters(), strict=True)), "it trains a copy"
     with pytest.raises(UserError, match="logits"):
@@ -195,7 +195,7 @@ def test_auto_compares_on_folds_and_says_whether_the_unlabeled_rows_helped() -> 
 
 def test_auto_leaves_the_graph_out_where_there_are_too_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y, _ = blobs()
-    monkeypatch.setattr("ict.auto.GRAPH_LIMIT", len(X) - 1)
+    monkeypatch.setattr("ict.estimators.auto.GRAPH_LIMIT", len(X) - 1)
     assert set(SemiSupervisedClassifier(**QUICK).fit(X, y).fold_errors_) == {"supervised", "ict"}
 
 

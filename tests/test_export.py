@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from ict import export
-from ict.errors import UserError
-from ict.export import export_onnx
-from ict.fitted import Network
-from ict.graph import GraphPropagation
-from ict.inputs import ArrayInputs, fit_inputs
-from ict.model_folder import SavedModel, load_model, save_model
+from ict.base.errors import UserError
+from ict.data.array_inputs import ArrayInputs, fit_inputs
+from ict.experts.graph import GraphPropagation
+from ict.models import onnx as export
+from ict.models.onnx import export_onnx
+from ict.models.saved_model import SavedModel, load_model, save_model
+from ict.models.trained_network import TrainedNetwork
 from ict.networks import NETWORKS
 from tests.test_cli import ict
 
@@ -34,7 +34,7 @@ def saved(folder: Path, name: str, x: Any, **options: Any) -> SavedModel:
     with torch.no_grad():
         for _ in range(2):
             module.train()(torch.from_numpy(inputs(x)))
-    network = Network(module.eval(), 1, {"network": {"name": name, **options}}, False)
+    network = TrainedNetwork(module.eval(), 1, {"network": {"name": name, **options}}, False)
     model = SavedModel(network, inputs, CLASSES)
     save_model(folder, model, {})
     return model

@@ -10,10 +10,10 @@ import fair
 import pytest
 import tune
 
-from ict.compare import PAPER
-from ict.recipe import change
+from ict.paper.compare import PAPER
 from ict.recipes import RECIPES
 from ict.recipes.fair import OWN
+from ict.recipes.recipe import change
 
 SOURCE = fair.SOURCE.read_text()
 

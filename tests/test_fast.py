@@ -14,12 +14,12 @@ from torch import Tensor
 
 from ict.algorithms import ALGORITHMS
 from ict.contract import Batch, Draws, Loss, Needs, Network
-from ict.engine.fast import Captured, FastForward
-from ict.engine.fetch import Fetcher
+from ict.engine.fast.cuda_graph import Captured, FastForward
+from ict.engine.host_batches import Fetcher
 from ict.engine.step import update
-from ict.job import Job, load_data, prepare
+from ict.experiment.prepare import Job, load_data, prepare
 from ict.ops import cross_entropy, one_hot
-from ict.recipe import Recipe, change
+from ict.recipes.recipe import Recipe, change
 from tests.tiny import tiny
 
 CPU = torch.device("cpu")

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from ict.compare import PAPER, enter
-from ict.recipe import change
+from ict.engine.settings import Inputs
+from ict.paper.compare import PAPER, enter
 from ict.recipes import RECIPES
 from ict.recipes.fast import changed
-from ict.settings import Inputs
+from ict.recipes.recipe import change
 
 FAIR = ["cifar10-4000-fair", "svhn-1000-fair"]
 FAST = [name for name in RECIPES if "/ict-fast" in name]

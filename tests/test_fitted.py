@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from ict.defaults import METHODS, default_recipe, default_steps, seeding_recipe
-from ict.errors import UserError
-from ict.fitted import Fitter, Network, graph_guesses
+from ict.base.errors import UserError
+from ict.estimators.default_recipes import METHODS, default_recipe, default_steps, seeding_recipe
+from ict.estimators.fitter import Fitter, graph_guesses
+from ict.models.trained_network import TrainedNetwork
 from tests.test_estimator import blobs
 
 
@@ -59,6 +60,6 @@ def test_images_are_seeded_by_the_network_that_was_asked_for() -> None:
     X, y, _ = blobs(per_class=4)
     images = np.repeat(X.astype(np.float32), 6, axis=1).reshape(-1, 1, 6, 6)
     model = Fitter(None, 4, ("network.width=7",), "cpu", 0).fit("ict", images, y, 3, 0)
-    assert isinstance(model, Network) and model.seeding > 0
+    assert isinstance(model, TrainedNetwork) and model.seeding > 0
     first = next(p for p in model.module.parameters() if p.dim() == 4)
     assert model.recipe["network"]["width"] == first.shape[0] == 7

@@ -7,8 +7,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
-from ict.errors import UserError
-from ict.folds import LabeledKFold
+from ict.base.errors import UserError
+from ict.experts.folds import LabeledKFold
 
 
 def partly(counts: dict[Any, int], unlabeled: int, missing: Any = -1, dtype: Any = None) -> Any:

@@ -6,9 +6,9 @@ from pathlib import Path
 import ict_from_scratch as scratch
 import torch
 
-from ict.device import untouched_globals
+from ict.engine.device import untouched_globals
 from ict.engine.step import update
-from ict.job import load_data, prepare
+from ict.experiment.prepare import load_data, prepare
 from ict.recipes import RECIPES
 
 EXAMPLE = Path(scratch.__file__)

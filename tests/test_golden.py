@@ -10,12 +10,12 @@ from statistics import fmean
 import pytest
 import torch
 
-from ict.device import untouched_globals
+from ict.engine.device import untouched_globals
 from ict.engine.step import update
-from ict.job import load_data, prepare
-from ict.recipe import change
+from ict.experiment.prepare import load_data, prepare
+from ict.experiment.run import train
 from ict.recipes import RECIPES
-from ict.run import train
+from ict.recipes.recipe import change
 from tests.tiny import tiny
 
 STORED = Path(__file__).with_name("golden.json")

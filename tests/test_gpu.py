@@ -15,24 +15,24 @@ import torch
 from torch import nn
 
 from ict.algorithms import ALGORITHMS
+from ict.base.errors import UserError
+from ict.base.rng import Rng, Use, fold
 from ict.contract import Batch, Tap
 from ict.data.dataset import Dataset, Examples
-from ict.device import untouched_globals
-from ict.engine import convolutions
+from ict.engine.device import untouched_globals
 from ict.engine.evaluate import error
-from ict.engine.fast import Captured, FastForward, evaluator
+from ict.engine.fast import convolutions
+from ict.engine.fast.cuda_graph import Captured, FastForward, evaluator
+from ict.engine.fast.device_updates import QuickBatch
 from ict.engine.forward import Forward
-from ict.engine.quick import QuickBatch
 from ict.engine.step import update
-from ict.errors import UserError
-from ict.folder import Folder
-from ict.job import Job, load_data, prepare
+from ict.experiment.prepare import Job, load_data, prepare
+from ict.experiment.run import train
+from ict.experiment.run_folder import Folder
 from ict.networks import NETWORKS
-from ict.networks.parts import BatchNorm1d, joined
+from ict.networks.batch_norm import BatchNorm1d, joined
 from ict.networks.staged import Staged
-from ict.recipe import Recipe, change
-from ict.rng import Rng, Use, fold
-from ict.run import train
+from ict.recipes.recipe import Recipe, change
 from tests.tiny import crash_at, same_bits, tiny
 
 pytestmark = [
@@ -351,7 +351,7 @@ def test_killed_on_the_gpu_and_resumed_is_bitwise(tmp_path: Path) -> None:
 
 _TRAIN = """
 import sys
-from ict.run import train
+from ict.experiment.run import train
 from tests.tiny import tiny
 train(tiny(), settings=["train.steps=3000"], out=sys.argv[1], device="cuda", checkpoint_seconds=0.2)
 """

@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.datasets import make_blobs, make_moons
 
-from ict.errors import UserError
-from ict.graph import GraphPropagation
+from ict.base.errors import UserError
+from ict.experts.graph import GraphPropagation
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

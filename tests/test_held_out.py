@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ict.held_out import by_class, hold_out, score
+from ict.fit.holdout import by_class, hold_out, score
 
 
 def labels_of(per_class: int, n_classes: int, unlabeled: int = 50) -> np.ndarray:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ict.data import image_cache, own_images
-from ict.data.image_cache import cache_folder, cached
-from ict.data.image_file import decoded, header
-from ict.data.own import OwnData, read_own
-from ict.errors import UserError
+from ict.base.errors import UserError
+from ict.data.user import image_cache, images
+from ict.data.user.image_cache import cache_folder, cached
+from ict.data.user.image_file import decoded, header
+from ict.data.user.read import OwnData, read_own
 from tests.test_own import bad_file, noise, save, two_classes
 
 
@@ -26,7 +26,7 @@ def decodings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(path.name)
         return decoded(path, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(own_images, "decoded", spy)
+    monkeypatch.setattr(images, "decoded", spy)
     return names
 
 
@@ -182,7 +182,7 @@ def test_a_file_that_changes_while_it_is_read_is_told(tmp_path: Path, own_cache:
         return found
 
     with pytest.MonkeyPatch.context() as patched, pytest.raises(UserError, match="changed while"):
-        patched.setattr(own_images, "header", late)
+        patched.setattr(images, "header", late)
         read_own(tmp_path)
     assert entries(own_cache) == []
 

@@ -9,14 +9,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ict.base.rng import Rng
 from ict.contract import Batch
 from ict.data.augment import shift_and_flip
 from ict.data.dataset import Examples
-from ict.data.whiten import Scale, Whiten, Zca, fit
+from ict.data.normalize import Scale, Whiten, Zca, fit
 from ict.engine.batches import Batches, Rows
-from ict.engine.view import View
-from ict.rng import Rng
-from ict.settings import Inputs, Train
+from ict.engine.input_transform import View
+from ict.engine.settings import Inputs, Train
 from tests.scripted import Array, ScriptedDraws
 
 CPU = torch.device("cpu")

@@ -17,10 +17,10 @@ pytest.importorskip("triton", reason="triton, which comes with torch for GPUs, i
 if not torch.cuda.is_available() and os.environ.get("TRITON_INTERPRET") != "1":
     pytest.skip("no GPU, and TRITON_INTERPRET is not 1", allow_module_level=True)
 
-from ict.engine.kernels.mixed import mixed
-from ict.engine.kernels.narrow import convolve, weight_gradient
-from ict.engine.kernels.norm import How, Layout, Running, act_pool, counters, norm_act
-from ict.engine.kernels.weight_norm import unit_rows, unit_rows_gradient
+from ict.engine.fast.kernels.mixup import mixed
+from ict.engine.fast.kernels.norm import How, Layout, Running, act_pool, counters, norm_act
+from ict.engine.fast.kernels.small_conv import convolve, weight_gradient
+from ict.engine.fast.kernels.weight_norm import unit_rows, unit_rows_gradient
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 

@@ -6,16 +6,16 @@ import pytest
 import torch
 from torch import nn
 
+from ict.base.errors import UserError
+from ict.base.rng import Rng
 from ict.data.dataset import Dataset, Examples
-from ict.data.whiten import fit
+from ict.data.normalize import fit
 from ict.engine.batches import Batches
-from ict.engine.view import View
-from ict.errors import UserError
-from ict.job import load_data, prepare
-from ict.recipe import change
-from ict.rng import Rng
-from ict.run import train
-from ict.settings import Inputs, Train
+from ict.engine.input_transform import View
+from ict.engine.settings import Inputs, Train
+from ict.experiment.prepare import load_data, prepare
+from ict.experiment.run import train
+from ict.recipes.recipe import change
 from tests.tiny import tiny
 
 CPU = torch.device("cpu")

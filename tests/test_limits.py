@@ -10,10 +10,10 @@ from ict.algorithms.pi import Pi
 from ict.algorithms.supervised import Supervised
 from ict.algorithms.vadd import VAdD
 from ict.algorithms.vat import VAT
-from ict.averages import WeightAverage
+from ict.base.rng import Rng
 from ict.contract import Algorithm
+from ict.engine.averages import WeightAverage
 from ict.engine.forward import Forward
-from ict.rng import Rng
 from tests.naive import U, V, batch_of
 from tests.scripted import ScriptedDraws, tanh_network
 

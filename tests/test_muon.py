@@ -6,10 +6,10 @@ import torch
 from torch import nn
 
 from ict import train
-from ict.engine.muon import orthogonal
+from ict.base.errors import UserError
 from ict.engine.optimizers import make_optimizer
-from ict.errors import UserError
-from ict.settings import Optimizer
+from ict.engine.optimizers.muon import orthogonal
+from ict.engine.settings import Optimizer
 from tests.tiny import tiny
 
 LR, TURN, MOMENTUM, DECAY = 0.3, 0.07, 0.8, 0.02

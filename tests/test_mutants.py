@@ -93,7 +93,7 @@ MUTANTS = {
         CONTRACT,
     ),
     "the average never moves": Mutant(
-        "averages.py",
+        "engine/averages.py",
         "torch._foreach_lerp_(averages, values, 1 - kept)",
         "pass",
         "tests/test_limits.py",
@@ -123,7 +123,7 @@ MUTANTS = {
         "tests/test_resume.py::test_resume_is_bitwise_for_every_algorithm",
     ),
     "hidden labels reach training": Mutant(
-        "job.py",
+        "experiment/prepare.py",
         "    known[labeled] = data.train.y[labeled]",
         "    known = data.train.y\n    labeled = unlabeled",
         RUN + "labels_outside_the_labeled_rows_cannot_reach_training",
@@ -135,25 +135,25 @@ MUTANTS = {
         RUN + "the_saved_error_is_the_networks_error",
     ),
     "the test set chooses the best model": Mutant(
-        "run.py",
+        "experiment/run.py",
         "valid = _on_device(job.valid, target)",
         "valid = _on_device(job.data.test, target)",
         RUN + "the_test_set_is_read_only_after_the_last_update",
     ),
     "padding after standardisation": Mutant(
-        "engine/view.py",
+        "engine/input_transform.py",
         "x = self.whiten(self._moved(x, rng, flip))",
         "x = self._moved(self.whiten(x), rng, flip)",
         STEPS,
     ),
     "joined parts share their statistics": Mutant(
-        "networks/parts.py",
+        "networks/batch_norm.py",
         "norm.parts, norm.still = sizes, still",
         "norm.parts, norm.still = (), still",
         "tests/test_parts.py",
     ),
     "parts that should leave the statistics alone move them": Mutant(
-        "networks/parts.py",
+        "networks/batch_norm.py",
         "moving = len(self.parts) - self.still",
         "moving = len(self.parts)",
         "tests/test_parts.py",
@@ -165,13 +165,13 @@ MUTANTS = {
         ADVERSARIAL,
     ),
     "the average holds on to memory that was replaced": Mutant(
-        "averages.py",
+        "engine/averages.py",
         "(_tensors(network, self.average_buffers) for network in (self.module, self.student))",
         "vars(self).setdefault('kept', [[t.data for t in _tensors(n, False)] for n in (self.module, self.student)])",
         "tests/test_parts.py::test_an_average_follows_parameters_whose_memory_was_replaced",
     ),
     "manifold mixup mixes at every depth": Mutant(
-        "algorithms/hidden.py",
+        "algorithms/hidden_mixing.py",
         "torch.where(drawn == stages, lam, 1.0)",
         "lam.expand(depth + 1)",
         LOSSES,
@@ -249,7 +249,7 @@ MUTANTS = {
         ADVERSARIAL,
     ),
     "the plain mean is a moving average": Mutant(
-        "engine/plan.py",
+        "engine/schedule.py",
         "(done - first) // gap / ((done - first) // gap + 1)",
         "0.5",
         "tests/test_swa.py::test_the_mean_is_that_of_the_stored_weights[supervised]",
@@ -261,7 +261,7 @@ MUTANTS = {
         "tests/test_shards.py::test_what_was_written_is_what_is_read",
     ),
     "the mean keeps the statistics of the first weights": Mutant(
-        "engine/finish.py",
+        "engine/loop.py",
         "update_bn(inputs, network)",
         "_ = update_bn, inputs",
         "tests/test_swa.py",

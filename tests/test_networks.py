@@ -13,10 +13,10 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils import parametrize
 from torch.optim.swa_utils import update_bn
 
-from ict.errors import UserError
-from ict.fields import options
+from ict.base.errors import UserError
+from ict.base.fields import options
 from ict.networks import NETWORKS
-from ict.networks.mean_only import MeanOnlyBatchNorm
+from ict.networks.batch_norm import MeanOnlyBatchNorm
 from ict.networks.staged import Staged
 
 SHAPES: dict[str, list[tuple[int, ...]]] = {

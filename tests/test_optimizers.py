@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from ict.device import untouched_globals
+from ict.engine.device import untouched_globals
 from ict.engine.optimizers import make_optimizer
-from ict.settings import Optimizer
+from ict.engine.settings import Optimizer
 
 
 def test_optimizers_are_built_as_the_settings_say() -> None:

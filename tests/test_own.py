@@ -15,10 +15,10 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from ict.data import own_tables
-from ict.data.image_file import in_threads
-from ict.data.own import OwnData, read_own
-from ict.errors import UserError
+from ict.base.errors import UserError
+from ict.data.user import tables
+from ict.data.user.image_file import in_threads
+from ict.data.user.read import OwnData, read_own
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 
@@ -606,7 +606,7 @@ def test_rows_that_cannot_be_read_are_left_out_and_the_others_keep_their_numbers
 def test_a_table_in_several_chunks_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = table(tmp_path, "a,b,y\n" + "".join(f"{i},{i * i},{'uvw'[i % 3]}\n" for i in range(40)) + "1,2,3,4\n,1,u\n")
     whole = read_own(path, skip_bad=True)
-    monkeypatch.setattr(own_tables.table_rows, "__defaults__", (7,))
+    monkeypatch.setattr(tables.table_rows, "__defaults__", (7,))
     parts = read_own(path, skip_bad=True)
     assert np.array_equal(whole.x, [[i, i * i] for i in range(40)]) and np.array_equal(parts.x, whole.x)
     assert (parts.y.tolist(), parts.names) == (whole.y.tolist(), whole.names)

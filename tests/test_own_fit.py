@@ -17,13 +17,13 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from ict.calibration import reliability
-from ict.errors import UserError
-from ict.fitted import Network
-from ict.graph import GraphPropagation
-from ict.held_out import hold_out
-from ict.inputs import fit_inputs
-from ict.model_folder import SavedModel, load_model, save_model
+from ict.base.errors import UserError
+from ict.data.array_inputs import fit_inputs
+from ict.experts.graph import GraphPropagation
+from ict.fit.holdout import hold_out
+from ict.models.saved_model import SavedModel, load_model, save_model
+from ict.models.temperature import reliability
+from ict.models.trained_network import TrainedNetwork
 from tests.test_cli import ict
 from tests.test_estimator import blobs
 from tests.test_own import noise, save
@@ -103,7 +103,7 @@ def test_probabilities_are_the_softmax_of_logits_over_the_saved_temperature(
     rows = list(csv.DictReader((folder / "model/predictions.csv").read_text().splitlines()))
     frame = list(csv.reader((folder / "data.csv").read_text().splitlines()))[1:]
     x = np.array([frame[int(row["example"].removeprefix("row ")) - 1][:6] for row in rows], dtype=np.float32)
-    assert isinstance(model.network, Network)
+    assert isinstance(model.network, TrainedNetwork)
     with torch.no_grad():
         logits = model.network.module.double()(torch.from_numpy(model.inputs(x)).double())
     expected = (logits / temperature).softmax(1).numpy()
@@ -208,7 +208,7 @@ def test_a_model_folder_is_read_without_running_anything_from_it(
     table(folder / "data.csv")
     assert ict(monkeypatch, "fit", "data.csv", "--method", "supervised", *SHORT) == 0
     model = load_model(folder / "model")
-    assert isinstance(model.network, Network)
+    assert isinstance(model.network, TrainedNetwork)
     weights = load_file(folder / "model/model.safetensors")
     assert all(torch.equal(t, weights[name]) for name, t in model.network.module.state_dict().items())
     (folder / "model/model.safetensors").write_bytes(b"\x80\x04cos\nsystem\n")

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ict.data.own import OwnData, label_texts
-from ict.data.own_parts import Arranged, GivenParts, arrange, read_parts
-from ict.errors import UserError
+from ict.base.errors import UserError
+from ict.data.user.parts import Arranged, GivenParts, arrange, read_parts
+from ict.data.user.read import OwnData, label_texts
 from tests.test_cli import ict
 from tests.test_own import noise, save, two_classes
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ict.parallel import Pipe, crew
+from ict.experiment.pool import Pipe, crew
 
 
 def deaf_at_first(pipe: Pipe, task: tuple[Path, bool]) -> tuple[str, Any]:

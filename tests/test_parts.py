@@ -9,14 +9,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ict.averages import WeightAverage
 from ict.contract import Tap
-from ict.engine import convolutions
-from ict.engine.fast import FastForward
+from ict.engine.averages import WeightAverage
+from ict.engine.fast import convolutions
+from ict.engine.fast.cuda_graph import FastForward
+from ict.engine.fast.device_updates import QuickAverage
 from ict.engine.forward import Forward
-from ict.engine.quick import QuickAverage
 from ict.networks import NETWORKS
-from ict.networks.parts import BatchNorm2d, can_join, joined
+from ict.networks.batch_norm import BatchNorm2d, can_join, joined
 from ict.networks.staged import GlobalMean, Staged
 
 IMAGES = {"convnet": (1, 8, 8), "cnn13": (3, 12, 12), "wrn-28-2": (3, 8, 8), "mlp-wide": (5,)}

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from ict.engine.plan import Plan, make_plan
-from ict.settings import Average, Optimizer, Rate, Swa, Train
+from ict.engine.schedule import Plan, make_plan
+from ict.engine.settings import Average, Optimizer, Rate, Swa, Train
 
 EPOCH = 450
 

@@ -14,14 +14,14 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from ict.data import own_stream
-from ict.data.own import read_own
-from ict.errors import UserError
-from ict.fitted import Network
-from ict.inputs import fit_inputs
-from ict.model_folder import SavedModel, load_model, save_model
+from ict.base.errors import UserError
+from ict.data.array_inputs import fit_inputs
+from ict.data.user import stream as user_stream
+from ict.data.user.read import read_own
+from ict.fit.predict import STDOUT, predict_files
+from ict.models.saved_model import SavedModel, load_model, save_model
+from ict.models.trained_network import TrainedNetwork
 from ict.networks import NETWORKS
-from ict.predictions import STDOUT, predict_files
 from tests.test_cli import ict
 from tests.test_own import bad_file, noise, save
 
@@ -36,7 +36,7 @@ def a_model(folder: Path, x: NDArray[Any], columns: tuple[str, ...] = ()) -> Pat
     inputs = fit_inputs(x)
     torch.manual_seed(0)
     module = NETWORKS["mlp"](tuple(inputs(x).shape[1:]), 3).eval()
-    network = Network(module, 0, {"network": {"name": "mlp"}}, False)
+    network = TrainedNetwork(module, 0, {"network": {"name": "mlp"}}, False)
     save_model(folder, SavedModel(network, inputs, CLASSES, columns), {})
     return folder
 
@@ -87,9 +87,9 @@ def test_chunks_give_the_numbers_of_one_piece_and_few_are_held(
         whole, names = data.x, data.names
     expected = load_model(model).predict_proba(whole)
 
-    made: list[weakref.ref[own_stream.Chunk]] = []
+    made: list[weakref.ref[user_stream.Chunk]] = []
     held, sizes = [], []
-    predict, chunk = SavedModel.predict_proba, own_stream.Chunk
+    predict, chunk = SavedModel.predict_proba, user_stream.Chunk
 
     def spy(self: SavedModel, x: NDArray[Any]) -> NDArray[Any]:
         sizes.append(len(x))
@@ -97,13 +97,13 @@ def test_chunks_give_the_numbers_of_one_piece_and_few_are_held(
         held.append(sum(reference() is not None for reference in made))
         return predict(self, x)
 
-    def watched(*args: Any) -> own_stream.Chunk:
+    def watched(*args: Any) -> user_stream.Chunk:
         new = chunk(*args)
         made.append(weakref.ref(new))
         return new
 
-    monkeypatch.setattr(own_stream, "CHUNK", 7)
-    monkeypatch.setattr(own_stream, "Chunk", watched)
+    monkeypatch.setattr(user_stream, "CHUNK", 7)
+    monkeypatch.setattr(user_stream, "Chunk", watched)
     monkeypatch.setattr(SavedModel, "predict_proba", spy)
     seen: list[tuple[int, int | None]] = []
     said = predict_files(
@@ -122,20 +122,20 @@ def test_chunks_give_the_numbers_of_one_piece_and_few_are_held(
 
 def test_tables_are_read_a_chunk_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The readers themselves hand out chunks, whatever is done with them later."""
-    from ict.data import own_tables
+    from ict.data.user import tables
 
     frames: list[int] = []
-    given = own_tables._frames
+    given = tables._frames
 
     def spy(*args: Any) -> Any:
         for frame in given(*args):
             frames.append(len(frame))
             yield frame
 
-    monkeypatch.setattr(own_tables, "_frames", spy)
-    monkeypatch.setattr(own_stream, "CHUNK", 7)
+    monkeypatch.setattr(tables, "_frames", spy)
+    monkeypatch.setattr(user_stream, "CHUNK", 7)
     for suffix in ("csv", "parquet"):
-        stream = own_stream.stream_own(a_table(tmp_path / f"t.{suffix}", FEATURES), (4,), (), False)
+        stream = user_stream.stream_own(a_table(tmp_path / f"t.{suffix}", FEATURES), (4,), (), False)
         assert frames == [], "nothing is read before it is asked for"
         next(stream.chunks)
         assert frames == [7]
@@ -172,7 +172,7 @@ def test_gray_images_for_a_model_of_colored_ones_and_the_other_way(tmp_path: Pat
 
 
 def test_bad_images_and_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_stream, "CHUNK", 4)
+    monkeypatch.setattr(user_stream, "CHUNK", 4)
     images, out = some_data("images", tmp_path), tmp_path / "p.csv"
     model = a_model(tmp_path / "model", noise(1, 5, 8, 8))
     for name in ("y/bad.png", "z/worse.png"):

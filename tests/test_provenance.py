@@ -3,7 +3,7 @@
 import platform
 from pathlib import Path
 
-from ict.provenance import processor
+from ict.experiment.provenance import processor
 
 
 def test_a_processor_has_the_name_that_the_system_tells(tmp_path: Path) -> None:

@@ -11,15 +11,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from ict import cli, device, run
-from ict.engine import dist
-from ict.engine.dist import Ranks
+from ict import cli
+from ict.base.errors import RankLost, UserError
+from ict.engine import device, distributed
+from ict.engine.distributed import Ranks
 from ict.engine.step import begin
-from ict.errors import RankLost, UserError
-from ict.folder import Folder
-from ict.job import load_data, prepare
-from ict.recipe import change
-from ict.run import train
+from ict.experiment import run
+from ict.experiment.prepare import load_data, prepare
+from ict.experiment.run import train
+from ict.experiment.run_folder import Folder
+from ict.recipes.recipe import change
 from tests.ranks import CUT, FOR_FOUR, LOST, STOPPED_AT, cases, trained
 from tests.tiny import crash_at, tiny
 
@@ -99,7 +100,7 @@ def test_a_mistake_is_told_once_and_leaves_nothing(done: Path) -> None:
 def test_what_ranks_cannot_share_is_one_sentence(
     settings: list[str], says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(dist, "joined", lambda: Ranks(0, 2))
+    monkeypatch.setattr(distributed, "joined", lambda: Ranks(0, 2))
     with pytest.raises(UserError, match=says):
         train(tiny(), settings=settings, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -121,7 +122,7 @@ def test_a_wrong_environment_is_one_sentence(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(UserError, match=says):
-        dist.joined()
+        distributed.joined()
 
 
 def test_other_commands_and_options_say_that_they_are_for_one_process_or_for_several(
@@ -165,8 +166,8 @@ def test_dropout_differs_by_rank_and_the_first_is_as_if_alone() -> None:
 
 
 def test_messages_are_few_and_of_one_kind_of_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dist, "_BUCKET", 10)
+    monkeypatch.setattr(distributed, "_BUCKET", 10)
     sizes = [(4, torch.float32), (5, torch.float64), (6, torch.float32), (1, torch.float32), (30, torch.float32)]
     tensors = [torch.zeros(n, dtype=dtype) for n, dtype in sizes]
-    found = [[(len(t), t.dtype) for t in bucket] for bucket in dist._buckets(tensors)]
+    found = [[(len(t), t.dtype) for t in bucket] for bucket in distributed._buckets(tensors)]
     assert found == [[sizes[0], sizes[2]], [sizes[1]], [sizes[3]], [sizes[4]]]

@@ -14,11 +14,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from ict.base.errors import UserError
 from ict.data import DATASETS, cifar10
 from ict.data.digits import digits
 from ict.data.moons import FIGURE, moons
 from ict.data.svhn import svhn
-from ict.errors import UserError
 
 N = 3  # records of each CIFAR-10 file, where the official ones have 10,000
 

@@ -82,7 +82,7 @@ def test_command(words: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         words = ["0-0" if word == "0-2" else word for word in words]
     if words[1] in ("fit", "predict", "export"):
         monkeypatch.setenv("ICT_CACHE", str(tmp_path / "cache"))
-        monkeypatch.setattr("ict.defaults.default_steps", lambda n: 8)
+        monkeypatch.setattr("ict.estimators.default_recipes.default_steps", lambda n: 8)
         some_photos(tmp_path / "photos")
         if words[1] != "fit":
             run(monkeypatch, [*FIT, "--method", "ict"])  # a graph cannot be exported
@@ -114,7 +114,7 @@ PYTHON = [block for language, block in BLOCKS if language == "python"]
 
 
 def test_the_two_line_example_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ict.defaults.default_steps", lambda n: 40)
+    monkeypatch.setattr("ict.estimators.default_recipes.default_steps", lambda n: 40)
     images, truth = load_digits(return_X_y=True)
     names = {"X": images[:300].reshape(-1, 8, 8), "y": np.where(np.arange(300) < 60, truth[:300], -1)}
     exec(PYTHON[0], names)

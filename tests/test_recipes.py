@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 import torch
 
+from ict.base.errors import UserError
 from ict.data.dataset import Dataset, Examples
+from ict.engine.settings import Train
 from ict.engine.step import update
-from ict.errors import UserError
-from ict.job import load_data, prepare
-from ict.recipe import Part, Recipe, change, from_dict
+from ict.experiment.prepare import load_data, prepare
+from ict.experiment.run import default_folder
 from ict.recipes import RECIPES, find
+from ict.recipes.recipe import Part, Recipe, change, from_dict
 from ict.recipes.reported import TABLES
-from ict.run import default_folder
-from ict.settings import Train
 
 CPU = torch.device("cpu")
 METHODS = [
@@ -369,7 +369,7 @@ def test_a_wrong_recipe_file_is_named_with_its_mistake(text: str, says: str, tmp
 
 
 def test_a_runs_recipe_file_can_be_trained_again(tmp_path: Path) -> None:
-    from ict.folder import Folder
+    from ict.experiment.run_folder import Folder
 
     recipe = change(RECIPES["digits-100/ict"], ["train.steps=9"])
     Folder(tmp_path).create(recipe, 5, changed_at=[4])

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from ict.calibrated import Calibration
-from ict.report import Findings, report
-from ict.suggest import suggest
-from ict.verdict import verdict
+from ict.estimators.calibrate import Calibration
+from ict.estimators.verdict import verdict
+from ict.fit.label_next import suggest
+from ict.fit.report import Findings, report
 
 HOSTILE = (
     "<script>alert(1)</script>",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ict.report import Findings, report
+from ict.fit.report import Findings, report
 from tests.browser import CHROMIUM, Page, browser
 from tests.test_report import SHOWN, bare, findings
 

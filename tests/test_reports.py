@@ -11,11 +11,11 @@ import torch
 from PIL import Image
 from sklearn.semi_supervised import LabelSpreading
 
+from ict.base.errors import UserError
 from ict.data.split import Indices
-from ict.demo import demo, table
-from ict.errors import UserError
-from ict.figure import SNAPSHOTS, moons, snapshots
-from ict.job import load_data
+from ict.experiment.prepare import load_data
+from ict.paper.demo import demo, table
+from ict.paper.figure import SNAPSHOTS, moons, snapshots
 from ict.recipes import RECIPES
 
 pytestmark = pytest.mark.xdist_group("reports")  # they share one demo
@@ -99,7 +99,7 @@ def test_the_curves_show_both_methods(demo_folder: Path) -> None:
 
 
 def test_the_figures_accuracies_are_those_of_its_networks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ict.figure.SNAPSHOTS", (5, 10, 20))
+    monkeypatch.setattr("ict.paper.figure.SNAPSHOTS", (5, 10, 20))
     text = moons(tmp_path / "m.png", "moons/ict-sharpened", seed=3, n_seeds=2)
     summary = json.loads((tmp_path / "m.json").read_text())
     assert summary["updates"] == [5, 10, 20] and "of 2 seeds" in text

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import torch
 
-from ict import run
 from ict.algorithms import ALGORITHMS
+from ict.base.errors import UserError
 from ict.data.dataset import Examples
-from ict.errors import UserError
-from ict.folder import Folder
-from ict.job import load_data, prepare
-from ict.run import train
+from ict.experiment import run
+from ict.experiment.prepare import load_data, prepare
+from ict.experiment.run import train
+from ict.experiment.run_folder import Folder
 from tests.tiny import KILLED, N_STEPS, crash_at, outcome, same_bits, tiny
 
 

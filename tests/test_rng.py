@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from ict.rng import Rng, Use, default_generator, fold
+from ict.base.rng import Rng, Use, default_generator, fold
 
 CPU = torch.device("cpu")
 

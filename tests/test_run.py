@@ -16,17 +16,17 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import ict
+from ict.base.errors import Diverged, UserError
 from ict.data.arrays import from_arrays
 from ict.data.dataset import Dataset, Examples
 from ict.data.split import Indices
 from ict.engine import evaluate as evaluate_module
 from ict.engine import loop
 from ict.engine.step import update
-from ict.errors import Diverged, UserError
-from ict.folder import Folder
-from ict.job import load_data, prepare
-from ict.recipe import change
-from ict.run import evaluate, train
+from ict.experiment.prepare import load_data, prepare
+from ict.experiment.run import evaluate, train
+from ict.experiment.run_folder import Folder
+from ict.recipes.recipe import change
 from tests.tiny import N_STEPS, crash_at, same_bits, tiny
 
 CPU = torch.device("cpu")
@@ -125,8 +125,8 @@ def test_the_test_set_is_read_only_after_the_last_update(monkeypatch: pytest.Mon
         return real(network, examples, *rest)
 
     monkeypatch.setattr("ict.engine.loop.error", watched)
-    monkeypatch.setattr("ict.job.error", watched)
-    monkeypatch.setattr("ict.run.error", watched)
+    monkeypatch.setattr("ict.experiment.prepare.error", watched)
+    monkeypatch.setattr("ict.experiment.run.error", watched)
     train(tiny(), log=lambda record: events.append(f"step {record['step']}"))
     end = events.index(f"step {N_STEPS}")
     assert "valid" in events[:end] and "test" not in events[:end]

@@ -16,15 +16,15 @@ import optuna
 import pytest
 import torch
 
+from ict.base.errors import UserError
 from ict.engine.evaluate import error
-from ict.errors import UserError
-from ict.recipe import Recipe, change
+from ict.experiment.run import train
 from ict.recipes import RECIPES, find
-from ict.run import train
-from ict.search import plan_search, report, search
-from ict.search_report import _heat_map, _height, page
-from ict.search_space import Choices, Range, read_space
-from ict.workers import Place, run_plan
+from ict.recipes.recipe import Recipe, change
+from ict.studies.report import _heat_map, _height, page
+from ict.studies.search import plan_search, report, search
+from ict.studies.search_space import Choices, Range, read_space
+from ict.studies.workers import Place, run_plan
 from tests.test_cli import ict
 from tests.tiny import tiny
 
@@ -55,8 +55,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory, recipe_file: Path) -> Itera
         return error(network, examples, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ict.job.error", spied)
-        patch.setattr("ict.run.error", spied)
+        patch.setattr("ict.experiment.prepare.error", spied)
+        patch.setattr("ict.experiment.run.error", spied)
         patch.setattr("ict.engine.loop.error", spied)
         words: list[str | Path] = [
             "search",
@@ -134,7 +134,7 @@ def test_the_same_command_runs_nothing_again(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("ict.workers.train", lambda *_, **__: pytest.fail("a trial was run again"))
+    monkeypatch.setattr("ict.studies.workers.train", lambda *_, **__: pytest.fail("a trial was run again"))
     words: list[str | Path] = ["search", recipe_file, *GRID, "--no-prune", "--device", "cpu", "--out", folder]
     assert ict(monkeypatch, *words) == 0
     text = capsys.readouterr().out
@@ -195,7 +195,7 @@ def test_bad_trials_end_where_the_median_rule_says(monkeypatch: pytest.MonkeyPat
                 log({"step": step, "seconds": step / 10, "valid_error_student": 0.0, "valid_error_teacher": value})
             self.result = {"valid_error": drawn[-1], "steps": 12, "seconds": 1.2}
 
-    monkeypatch.setattr("ict.workers.train", Scripted)
+    monkeypatch.setattr("ict.studies.workers.train", Scripted)
     recipe = change(tiny(), ["train.steps=12", "eval.every=2", "train.rampup=0.34"])
     params = ["optimizer.lr=log:0.00001:0.3"]
     plan = plan_search(recipe, HERE, params=params, sampler="random", trials=16, out=tmp_path)
@@ -231,7 +231,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> None:
             value = abs(np.log10(recipe.optimizer.lr) + 1) / 10 + abs(recipe.train.rampup - 0.5) / 10
             self.result = {"valid_error": float(value), "steps": 1, "seconds": 0.0, "tested": False}
 
-    monkeypatch.setattr("ict.workers.train", Done)
+    monkeypatch.setattr("ict.studies.workers.train", Done)
 
 
 @pytest.mark.parametrize("sampler", ["random", "tpe"])

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import torch
 
+from ict.base.errors import UserError
 from ict.data.dataset import Dataset
-from ict.data.own import read_own
 from ict.data.shards import INDEX, WindowOrder, shards
+from ict.data.user.read import read_own
 from ict.data.write_shards import Block, shard_dataset, shard_own, write_shards
-from ict.errors import UserError
-from ict.job import load_data, prepare
-from ict.recipe import change
-from ict.run import train
+from ict.experiment.prepare import load_data, prepare
+from ict.experiment.run import train
+from ict.recipes.recipe import change
 from tests.test_cli import SHORT, ict
 from tests.tiny import crash_at, outcome, same_bits, tiny
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ict.base.errors import UserError
 from ict.data import split as splits
 from ict.data.split import Indices, shuffled
-from ict.errors import UserError
 
 Unlabeled = Literal["rest", "disjoint", "all"]
 LABELS = np.arange(1200) * 7 % 10

@@ -13,11 +13,11 @@ import pytest
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 
-from ict.errors import UserError
-from ict.run import train
-from ict.seen import Seen
-from ict.storage import Storage, StorageError
-from ict.study import Claim, Lost, Slot, Study
+from ict.base.errors import UserError
+from ict.experiment.run import train
+from ict.studies.storage import Storage, StorageError
+from ict.studies.study import Claim, Lost, Slot, Study
+from ict.studies.trial import Seen
 from tests.postgres import Server, find_binaries, server
 from tests.study_killer import SPACE, killed_plan
 from tests.test_cli import ict, imported_by
@@ -64,7 +64,7 @@ def join(address: str, request: pytest.FixtureRequest) -> Iterator[Join]:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time that workers read, to be moved by hand."""
     now = [1000.0]
-    monkeypatch.setattr("ict.study.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("ict.studies.study.time.monotonic", lambda: now[0])
     return now
 
 
@@ -314,11 +314,12 @@ def test_without_optuna_the_extra_is_named(
 
 
 def test_a_comparison_needs_no_optuna() -> None:
-    assert not imported_by("import ict.compare, ict.tensorboard, ict.search_report") & {"optuna", "tensorboard"}
+    loaded = imported_by("import ict.paper.compare, ict.experiment.tensorboard, ict.studies.report")
+    assert not loaded & {"optuna", "tensorboard"}
 
 
 def test_states_are_those_of_optuna() -> None:
     """A state that we do not know would be lost in a table."""
-    from ict.study import _OUTCOMES
+    from ict.studies.study import _OUTCOMES
 
     assert set(_OUTCOMES) == set(TrialState)

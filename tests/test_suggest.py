@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ict.suggest import MOST, Suggestion, reason, suggest
+from ict.fit.label_next import MOST, Suggestion, reason, suggest
 
 
 def three_groups(n: int = 300) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

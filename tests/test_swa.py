@@ -7,11 +7,11 @@ import torch
 from torch import nn
 
 from ict.algorithms import ALGORITHMS
-from ict.engine.finish import final_network
+from ict.engine.loop import final_network
 from ict.engine.step import update
-from ict.job import load_data, prepare
-from ict.recipe import change
-from ict.run import train
+from ict.experiment.prepare import load_data, prepare
+from ict.experiment.run import train
+from ict.recipes.recipe import change
 from tests.tiny import N_STEPS, tiny
 
 SWA = ["swa.start=0.5", "swa.every=0.125", "swa.batches=7"]

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from ict.errors import UserError
-from ict.recipe import change
+from ict.base.errors import UserError
+from ict.paper.table import table
 from ict.recipes import RECIPES
-from ict.table import table
+from ict.recipes.recipe import change
 from tests.test_cli import ict, imported_by
 
 ICT, SNTG = "cifar10-4000/ict", "cifar10-4000/sntg-te"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ict.run import train
-from ict.tensorboard import tensorboard
+from ict.experiment.run import train
+from ict.experiment.tensorboard import tensorboard
 from tests.test_cli import SHORT, ict
 from tests.tiny import Crash, tiny
 

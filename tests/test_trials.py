@@ -15,18 +15,18 @@ import pytest
 import torch
 from rich.console import Console
 
-from ict.errors import UserError
-from ict.folder import Folder
-from ict.live_table import LiveStudy, watch_study
-from ict.recipe import change
+from ict.base.errors import UserError
+from ict.experiment.run import train
+from ict.experiment.run_folder import Folder
+from ict.paper.table import find_results
 from ict.recipes import find
-from ict.run import train
-from ict.seen import Outcome, Seen
-from ict.storage import StorageError
-from ict.study import Lost, Study
-from ict.table import find_results
-from ict.trials import plan_trials, read_seeds, run_trials, title
-from ict.workers import Place, Plan, run_plan, serve, work
+from ict.recipes.recipe import change
+from ict.studies.live_study import LiveStudy, watch_study
+from ict.studies.storage import StorageError
+from ict.studies.study import Lost, Study
+from ict.studies.trial import Outcome, Seen
+from ict.studies.trials import plan_trials, read_seeds, run_trials, title
+from ict.studies.workers import Place, Plan, run_plan, serve, work
 from tests.test_cli import ict
 from tests.tiny import outcome, tiny
 
@@ -60,7 +60,7 @@ def test_each_cell_has_the_result_of_its_own_run_and_is_run_once(
     assert f"ict: test error {sum(errors) / 2:.2f} ±" in said.out and "(2 seeds)" in said.out
     assert len(said.err.splitlines()) == 4 and "mixup seed 1: test error" in said.err and "(4 of 4)" in said.err
 
-    monkeypatch.setattr("ict.workers.train", lambda *_, **__: pytest.fail("a cell was run again"))
+    monkeypatch.setattr("ict.studies.workers.train", lambda *_, **__: pytest.fail("a cell was run again"))
     next(Path("results/trials").glob("ict-*-seed1.json")).unlink()
     assert ict(monkeypatch, *words([*reversed(files), "ict.json"]), "--json") == 0
     again = json.loads(capsys.readouterr().out)
@@ -88,7 +88,7 @@ def test_what_fails_is_told_at_the_end_and_tried_again_by_the_next_command(
         def __init__(self, recipe: Any, **_: Any) -> None:
             assert recipe.name != "mixup", "this one was complete"
 
-    monkeypatch.setattr("ict.workers.train", Mended)
+    monkeypatch.setattr("ict.studies.workers.train", Mended)
     assert ict(monkeypatch, *cells) == 0
     assert len(list(Path("results/trials").glob("*.json"))) == 3
 
@@ -97,7 +97,7 @@ def test_a_failure_that_nobody_expected_is_noted_and_shown(files: list[str], mon
     def explode(*_: object, **__: object) -> None:
         raise ZeroDivisionError("boom")
 
-    monkeypatch.setattr("ict.workers.train", explode)
+    monkeypatch.setattr("ict.studies.workers.train", explode)
     plan = plan_trials(files, Place("", 1, "cpu"), seeds="0")
     with pytest.raises(ZeroDivisionError):
         run_trials(plan)
@@ -123,7 +123,7 @@ def test_an_interrupted_trial_waits_for_the_next_worker(files: list[str], monkey
     before = signal.getsignal(signal.SIGINT)
     plan = plan_trials(files, Place("", 1, "cpu"), seeds="0")
     with monkeypatch.context() as patch:
-        patch.setattr("ict.workers.train", interrupted)
+        patch.setattr("ict.studies.workers.train", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run_trials(plan)
     with plan.study() as study:
@@ -148,7 +148,7 @@ def test_a_database_that_is_away_for_a_while_costs_nothing(
         return usual(self, *arguments, **notes)
 
     monkeypatch.setattr(Study, method, away)
-    monkeypatch.setattr("ict.workers.time", SimpleNamespace(sleep=slept.append, monotonic=time.monotonic))
+    monkeypatch.setattr("ict.studies.workers.time", SimpleNamespace(sleep=slept.append, monotonic=time.monotonic))
     work(plan)
     with plan.study() as study:
         assert [trial.outcome for trial in study.look()] == ["complete"] and slept == [1, 2, 4]
@@ -161,7 +161,7 @@ def test_patience_has_an_end(files: list[str], monkeypatch: pytest.MonkeyPatch) 
         raise StorageError("away")
 
     monkeypatch.setattr(Study, "claim", away)
-    monkeypatch.setattr("ict.workers.time", SimpleNamespace(sleep=slept.append, monotonic=time.monotonic))
+    monkeypatch.setattr("ict.studies.workers.time", SimpleNamespace(sleep=slept.append, monotonic=time.monotonic))
     with pytest.raises(StorageError):
         work(plan_trials(files, Place("", 1, "cpu"), seeds="0"))
     assert 60 < sum(slept) < 300
@@ -174,7 +174,7 @@ def test_an_interruption_is_one_also_when_the_trial_is_lost(files: list[str], mo
     def lost(*_: object) -> None:
         raise Lost
 
-    monkeypatch.setattr("ict.workers.train", interrupted)
+    monkeypatch.setattr("ict.studies.workers.train", interrupted)
     monkeypatch.setattr(Study, "release", lost)
     with pytest.raises(KeyboardInterrupt):
         run_trials(plan_trials(files, Place("", 1, "cpu"), seeds="0"))
@@ -196,7 +196,7 @@ def test_a_worker_drops_a_trial_that_is_no_longer_its_own(files: list[str], monk
     with plan.study() as study:
         study.add_missing(plan.slots)
     monkeypatch.setattr(Study, "beat", lost)
-    monkeypatch.setattr("ict.workers.train", trained)
+    monkeypatch.setattr("ict.studies.workers.train", trained)
     work(plan)
     with plan.study() as study:
         assert beats == [0, 1] and [t.outcome for t in study.look()] == ["running", "running"]
@@ -217,7 +217,7 @@ def test_a_trial_whose_last_worker_is_still_in_its_folder_waits(
         if len(slept) == 3:
             theirs.close()
 
-    monkeypatch.setattr("ict.workers.time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
+    monkeypatch.setattr("ict.studies.workers.time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
     work(plan)
     with plan.study() as study:
         assert [trial.outcome for trial in study.look()] == ["complete"] and slept == [1.0] * 3
@@ -256,7 +256,7 @@ def test_a_worker_that_fails_says_so_and_one_that_died_is_done_without(
     def crew(size: int, run: object) -> Any:
         yield [ours for ours, _ in pipes]
 
-    monkeypatch.setattr("ict.workers.crew", crew)
+    monkeypatch.setattr("ict.studies.workers.crew", crew)
     pipes[0][1].close()
     pipes[1][1].send(("done", None))
     run_plan(plan)
@@ -266,7 +266,7 @@ def test_a_worker_that_fails_says_so_and_one_that_died_is_done_without(
     with pytest.raises(UserError, match="every worker was ended from outside"):
         run_plan(plan)
     pipes[:] = [Pipe() for _ in range(2)]
-    monkeypatch.setattr("ict.workers.work", lambda *_: 1 / 0)
+    monkeypatch.setattr("ict.studies.workers.work", lambda *_: 1 / 0)
     pipes[0][1].send(serve(pipes[0][1], (plan, None)))
     with pytest.raises(ZeroDivisionError):
         run_plan(plan)
@@ -299,9 +299,9 @@ def test_workers_are_spread_over_the_gpus(
     if visible:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     plan = plan_trials(files, Place("", workers, "cpu"), seeds="0-1")
-    monkeypatch.setattr("ict.workers.pick_device", lambda device: torch.device("cuda", 0))
+    monkeypatch.setattr("ict.studies.workers.pick_device", lambda device: torch.device("cuda", 0))
     monkeypatch.setattr("torch.cuda.device_count", lambda: 3)
-    monkeypatch.setattr("ict.workers.crew", crew)
+    monkeypatch.setattr("ict.studies.workers.crew", crew)
     with plan.study() as study:
         study.add_missing(plan.slots)
     with pytest.raises(Caught):

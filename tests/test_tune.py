@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import tune
 
-from ict.run import train
+from ict.experiment.run import train
 
 SETTINGS = ["train.steps=4", "network.width=4", "eval.every=2"]
 

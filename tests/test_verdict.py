@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import t as student_t
 
-from ict.errors import UserError
-from ict.verdict import verdict
+from ict.base.errors import UserError
+from ict.estimators.verdict import verdict
 
 
 def test_statistic_is_nadeau_and_bengios() -> None:

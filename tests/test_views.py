@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from ict.data.whiten import Whiten, fit
-from ict.engine.view import View
-from ict.rng import Rng
-from ict.settings import Inputs
+from ict.base.rng import Rng
+from ict.data.normalize import Whiten, fit
+from ict.engine.input_transform import View
+from ict.engine.settings import Inputs
 from tests.scripted import Array, ScriptedDraws
 
 IMAGES = torch.randint(1, 256, (3, 2, 5, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))

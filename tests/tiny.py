@@ -7,9 +7,9 @@ import torch
 
 from ict.algorithms import ALGORITHMS
 from ict.engine.loop import Record
-from ict.recipe import Part, Recipe
-from ict.run import Run, train
-from ict.settings import Average, Eval, Inputs, Split, Train
+from ict.engine.settings import Average, Eval, Inputs, Split, Train
+from ict.experiment.run import Run, train
+from ict.recipes.recipe import Part, Recipe
 
 N_STEPS = 24
 KILLED: dict[str, Any] = {"seed": 1, "settings": ["train.steps=150"]}  # the run that is killed again and again

@@ -12,13 +12,13 @@ import torch
 from result_files import origin, read
 from sklearn.metrics import confusion_matrix
 
+from ict.base.errors import UserError
+from ict.base.files import write_json
 from ict.engine.checkpoint import load_latest
-from ict.errors import UserError
-from ict.files import write_json
-from ict.folder import Folder
-from ict.job import load_data, prepare
-from ict.provenance import provenance
-from ict.table import markdown
+from ict.experiment.prepare import load_data, prepare
+from ict.experiment.provenance import provenance
+from ict.experiment.run_folder import Folder
+from ict.paper.table import markdown
 
 FILE = "svhn-250-confused"
 

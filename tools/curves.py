@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from published import HEADLINE, NOT_RUN, TASKS, Runs, code, valid
 from training_times import shared
 
-from ict.files import write_atomic
+from ict.base.files import write_atomic
 from ict.recipes import RECIPES
 
 

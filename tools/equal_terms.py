@@ -5,9 +5,9 @@ from typing import Any
 
 from published import NOT_RUN, PUBLISHED, TASKS, Runs, code, every, reported
 
-from ict import ranking
-from ict.compare import assembled
-from ict.recipe import Reported
+from ict.paper import ranking
+from ict.paper.compare import assembled
+from ict.recipes.recipe import Reported
 
 BUDGET = 60  # seconds that a run of the comparison may take
 

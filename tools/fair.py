@@ -17,9 +17,9 @@ from typing import Any
 import tune
 from result_files import ROOT
 
+from ict.paper.table import markdown
 from ict.recipes import RECIPES
 from ict.recipes.fair import OWN
-from ict.table import markdown
 
 SOURCE = ROOT / "src/ict/recipes/fair.py"
 FOUND = ROOT / "results/h200/tuning/fair"

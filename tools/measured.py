@@ -32,11 +32,11 @@ from published import (
 from result_files import ROOT
 from training_times import busy, shared
 
-from ict import ranking
+from ict.paper import ranking
+from ict.paper.table import markdown, number, over_seeds
+from ict.paper.table import table as paper_table
 from ict.recipes import RECIPES
 from ict.recipes.reported import TABLES
-from ict.table import markdown, number, over_seeds
-from ict.table import table as paper_table
 
 PICTURES = ROOT / "docs/img"
 EVALUATED = ROOT / "results/evaluated"

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from result_files import ROOT
 
 from ict.algorithms import ALGORITHMS
-from ict.recipe import Part, Recipe
 from ict.recipes import RECIPES
+from ict.recipes.recipe import Part, Recipe
 from ict.recipes.reported import TABLES
 
 FOLDER = ROOT / "docs/methods"
@@ -45,8 +45,11 @@ def pages() -> list[Page]:
         Page(name, ALGORITHMS.summary(name), ALGORITHMS[name].__module__, ALGORITHMS[name], used[name])
         for name in ALGORITHMS
     ]
-    swa = import_module("ict.settings").Swa
-    return [*made, Page("fast-swa", "SWA and fast-SWA, averages for any method", "ict.averages", swa, used["fast-swa"])]
+    swa = import_module("ict.engine.settings").Swa
+    return [
+        *made,
+        Page("fast-swa", "SWA and fast-SWA, averages for any method", "ict.engine.averages", swa, used["fast-swa"]),
+    ]
 
 
 def page(this: Page) -> str:

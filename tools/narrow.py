@@ -5,7 +5,7 @@ network=narrow:Narrow trains it. What is better here need not be better at full 
 import torch
 from torch import Tensor, nn
 
-from ict.networks.parts import BatchNorm2d
+from ict.networks.batch_norm import BatchNorm2d
 from ict.networks.staged import GlobalMean
 
 

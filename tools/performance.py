@@ -5,7 +5,7 @@ from typing import Any
 
 from result_files import origin, read
 
-from ict.table import markdown
+from ict.paper.table import markdown
 
 VERSIONS = ("fp32", "tf32", "bf16", "fast")
 

@@ -4,9 +4,9 @@ from functools import cache
 
 from result_files import ROOT
 
-from ict.recipe import Reported
+from ict.paper.table import Ours, Result, counted, find_results
 from ict.recipes import RECIPES
-from ict.table import Ours, Result, counted, find_results
+from ict.recipes.recipe import Reported
 
 FOLDER = ROOT / "results/h200"
 

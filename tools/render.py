@@ -23,9 +23,9 @@ import published
 import tune
 from result_files import ROOT, origin, read
 
-from ict import ranking
-from ict.demo import table
-from ict.table import markdown
+from ict.paper import ranking
+from ict.paper.demo import table
+from ict.paper.table import markdown
 
 DOCUMENTS = (
     "README.md",

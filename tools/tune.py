@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ict.run import train
+from ict.experiment.run import train
 
 KEPT = ("recipe_id", "steps", "seconds", "valid_error", "valid_error_best", "machine", "commit", "finished")
 

@@ -12,38 +12,38 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from ict.algorithms import ALGORITHMS as ALGORITHMS
+    from ict.base.errors import Diverged as Diverged
+    from ict.base.errors import UserError as UserError
     from ict.data import DATASETS as DATASETS
     from ict.data.arrays import from_arrays as from_arrays
     from ict.data.dataset import Dataset as Dataset
-    from ict.errors import Diverged as Diverged
-    from ict.errors import UserError as UserError
-    from ict.estimator import ICTClassifier as ICTClassifier
-    from ict.estimator import SemiSupervisedClassifier as SemiSupervisedClassifier
-    from ict.folds import LabeledKFold as LabeledKFold
+    from ict.estimators.classifier import ICTClassifier as ICTClassifier
+    from ict.estimators.classifier import SemiSupervisedClassifier as SemiSupervisedClassifier
+    from ict.experiment.run import Run as Run
+    from ict.experiment.run import evaluate as evaluate
+    from ict.experiment.run import train as train
+    from ict.experts.folds import LabeledKFold as LabeledKFold
     from ict.networks import NETWORKS as NETWORKS
-    from ict.recipe import Recipe as Recipe
     from ict.recipes import RECIPES as RECIPES
-    from ict.run import Run as Run
-    from ict.run import evaluate as evaluate
-    from ict.run import train as train
+    from ict.recipes.recipe import Recipe as Recipe
 
 # Where each name lives. It is imported on first use, so that `import ict` and `ict --help` do not wait for torch.
 _HOMES = {
     "ALGORITHMS": "ict.algorithms",
     "DATASETS": "ict.data",
-    "LabeledKFold": "ict.folds",
+    "LabeledKFold": "ict.experts.folds",
     "NETWORKS": "ict.networks",
     "RECIPES": "ict.recipes",
     "Dataset": "ict.data.dataset",
-    "Diverged": "ict.errors",
-    "ICTClassifier": "ict.estimator",
-    "Recipe": "ict.recipe",
-    "Run": "ict.run",
-    "SemiSupervisedClassifier": "ict.estimator",
-    "UserError": "ict.errors",
-    "evaluate": "ict.run",
+    "Diverged": "ict.base.errors",
+    "ICTClassifier": "ict.estimators.classifier",
+    "Recipe": "ict.recipes.recipe",
+    "Run": "ict.experiment.run",
+    "SemiSupervisedClassifier": "ict.estimators.classifier",
+    "UserError": "ict.base.errors",
+    "evaluate": "ict.experiment.run",
     "from_arrays": "ict.data.arrays",
-    "train": "ict.run",
+    "train": "ict.experiment.run",
 }
 __all__ = [*_HOMES, "__version__"]
 

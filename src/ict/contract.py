@@ -12,7 +12,8 @@ from typing import Protocol
 
 from torch import Tensor
 
-from ict.errors import UserError
+from ict.base.errors import UserError
+from ict.base.rng import Share as Share
 from ict.ops import mix
 
 Tap = Callable[[int, Tensor], Tensor]
@@ -62,17 +63,6 @@ class Network(Protocol):
     def back(self, z: Tensor, x: Tensor, v: Tensor) -> Tensor:
         """The gradient of v z with respect to x, and to nothing else, where z are logits of x."""
         ...
-
-
-@dataclass(frozen=True)
-class Share:
-    """One of the equal parts into which ranks divide a batch."""
-
-    index: int = 0
-    count: int = 1
-
-    def of(self, batch: Tensor) -> Tensor:
-        return batch if self.count == 1 else batch.chunk(self.count)[self.index]
 
 
 class Draws(Protocol):

@@ -1,6 +1,6 @@
 """Algorithms by name, one file each: a frozen dataclass with a `loss`. See `ict.contract`."""
 
-from ict.registry import Entry, Registry
+from ict.base.registry import Entry, Registry
 
 ALGORITHMS = Registry(
     "algorithm",

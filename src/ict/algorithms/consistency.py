@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 
 from torch import Tensor
 
+from ict.base.fields import check_fields
 from ict.contract import Batch, Draws, Loss, Network
-from ict.fields import check_fields
 from ict.ops import cross_entropy, one_hot, probabilities
 
 

@@ -13,10 +13,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ict.algorithms.hidden import mix_at_random_depth
+from ict.algorithms.hidden_mixing import mix_at_random_depth
+from ict.base.errors import UserError
+from ict.base.fields import at_least_zero, check_fields, positive
 from ict.contract import Batch, Draws, Loss, Needs, Network
-from ict.errors import UserError
-from ict.fields import at_least_zero, check_fields, positive
 from ict.ops import cross_entropy, kl, mix, mse, one_hot, probabilities
 
 

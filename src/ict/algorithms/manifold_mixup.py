@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ict.algorithms.hidden import mix_at_random_depth
+from ict.algorithms.hidden_mixing import mix_at_random_depth
+from ict.base.fields import at_least_zero, check_fields, positive
 from ict.contract import Batch, Draws, Loss, Needs, Network
-from ict.fields import at_least_zero, check_fields, positive
 from ict.ops import cross_entropy, one_hot
 
 

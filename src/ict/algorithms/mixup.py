@@ -10,8 +10,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from ict.base.fields import check_fields, positive
 from ict.contract import Batch, Draws, Loss, Needs, Network
-from ict.fields import check_fields, positive
 from ict.ops import cross_entropy, one_hot
 
 

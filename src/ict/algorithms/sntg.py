@@ -17,8 +17,8 @@ from ict.algorithms.consistency import Target
 from ict.algorithms.mean_teacher import MeanTeacher
 from ict.algorithms.pi import Pi
 from ict.algorithms.temporal_ensembling import TemporalEnsembling
+from ict.base.fields import at_least_zero, check_fields, positive
 from ict.contract import Batch, Draws, Loss, Needs, Network
-from ict.fields import at_least_zero, check_fields, positive
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from ict.algorithms.consistency import Consistency, Target
+from ict.base.errors import UserError
 from ict.contract import Batch, Needs, Network
-from ict.errors import UserError
 from ict.ops import probabilities
 
 

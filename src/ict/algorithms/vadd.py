@@ -13,8 +13,8 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from ict.base.fields import at_least_zero, check_fields, positive, share
 from ict.contract import Batch, Draws, Loss, Needs, Network
-from ict.fields import at_least_zero, check_fields, positive, share
 from ict.ops import cross_entropy, entropy, kl_of_logits, mse, one_hot, probabilities
 
 

@@ -15,9 +15,9 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from ict.base.errors import UserError
+from ict.base.fields import at_least_zero, check_fields, positive
 from ict.contract import Batch, Draws, Loss, Needs, Network
-from ict.errors import UserError
-from ict.fields import at_least_zero, check_fields, positive
 from ict.ops import cross_entropy, entropy, kl, kl_of_logits, one_hot, probabilities
 
 

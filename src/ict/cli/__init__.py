@@ -13,15 +13,15 @@ from typing import Annotated
 import typer
 
 from ict import __version__
-from ict.cli.catalogue import list_names, show
-from ict.cli.comparisons import compare, demo
-from ict.cli.datasets import data, shard
+from ict.base.errors import Diverged, RankLost, UserError
+from ict.cli.compare import compare, demo
+from ict.cli.data import data, shard
+from ict.cli.fit import export, fit, predict
+from ict.cli.listing import list_names, show
 from ict.cli.messages import fail, warn
-from ict.cli.one_run import evaluate, train
-from ict.cli.own_data import export, fit, predict
 from ict.cli.paper import figure, table
 from ict.cli.studies import search, trials
-from ict.errors import Diverged, RankLost, UserError
+from ict.cli.train import evaluate, train
 
 VERBS: dict[str, Callable[..., None]] = {  # in the order of `ict --help`
     "train": train,

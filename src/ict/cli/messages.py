@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import typer
 
-from ict.errors import show_warning
+from ict.base.errors import show_warning
 
 
 def speaks() -> bool:

@@ -14,7 +14,7 @@ def figure(
     seeds: Annotated[int | None, typer.Option(min=1, help="Count successes over seeds 0 to this less one.")] = None,
 ) -> None:
     """Draw the paper's two-moons figure, and write its numbers beside it."""
-    from ict import figure as figures
+    from ict.paper import figure as figures
 
     draw = {"moons": figures.moons}[name]
     typer.echo(draw(out, recipe, seed, seeds))
@@ -28,6 +28,6 @@ def table(
     ] = None,
 ) -> None:
     """Show a table of the paper: its numbers beside our runs of its recipes and of fast ones, with their seconds."""
-    from ict.table import table as paper_table
+    from ict.paper.table import table as paper_table
 
     typer.echo(paper_table(name, format, results))

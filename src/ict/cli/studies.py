@@ -56,13 +56,13 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Search a recipe's best settings on its validation split; the test set is never read."""
-    from ict.storage import require_optuna
+    from ict.studies.storage import require_optuna
 
     require_optuna()
-    from ict import search as searching
-    from ict.recipe import change
     from ict.recipes import find
-    from ict.workers import Place
+    from ict.recipes.recipe import change
+    from ict.studies import search as searching
+    from ict.studies.workers import Place
 
     place = Place(storage or "", workers, device, mode, data_dir, grace, timeout)
     plan = searching.plan_search(
@@ -99,11 +99,11 @@ def trials(
     as_json: AsJson = False,
 ) -> None:
     """Run recipes over seeds, spread over workers, GPUs and machines; what is complete is not run again."""
-    from ict.storage import require_optuna
+    from ict.studies.storage import require_optuna
 
     require_optuna()
-    from ict import trials as running
-    from ict.workers import Place
+    from ict.studies import trials as running
+    from ict.studies.workers import Place
 
     place = Place(storage or "", workers, device, mode, data_dir, grace)
     plan = running.plan_trials(

@@ -1,6 +1,6 @@
 """Datasets by name. A reader is called as reader(folder, seed, **options) and returns a `Dataset`."""
 
-from ict.registry import Entry, Registry
+from ict.base.registry import Entry, Registry
 
 DATASETS = Registry(
     "dataset",

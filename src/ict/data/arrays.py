@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ict.base.errors import UserError
 from ict.data.dataset import Dataset, Examples
-from ict.errors import UserError
 
 Array = NDArray[Any] | Tensor
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ict.base.errors import UserError
+from ict.base.rng import Use, fold
 from ict.data.dataset import Dataset, Examples
 from ict.data.split import shuffled
-from ict.errors import UserError
-from ict.rng import Use, fold
 
 
 def digits(folder: Path | None, seed: int, *, test_fraction: float = 0.3) -> Dataset:  # noqa: ARG001

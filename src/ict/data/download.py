@@ -15,8 +15,8 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from ict.base.errors import UserError, unknown
 from ict.data import DATASETS
-from ict.errors import UserError, unknown
 
 TIMEOUT = 30.0  # seconds without a byte
 CHUNK = 1 << 20

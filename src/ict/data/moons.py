@@ -6,9 +6,9 @@ from typing import Literal
 import numpy as np
 import torch
 
+from ict.base.errors import UserError
+from ict.base.rng import Use, fold
 from ict.data.dataset import Dataset, Examples
-from ict.errors import UserError
-from ict.rng import Use, fold
 
 # Read off the figure: where each class has its three labeled points.
 FIGURE = (

@@ -17,10 +17,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ict.base.errors import UserError
+from ict.base.fields import positive
+from ict.base.files import read_json
 from ict.data.dataset import Dataset, Examples
-from ict.errors import UserError
-from ict.fields import positive
-from ict.files import read_json
 
 FORMAT = "ict shards 1"
 INDEX = "index.json"

@@ -9,10 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ict.errors import UserError
-from ict.fields import positive
-from ict.files import write_atomic
-from ict.rng import Use, fold
+from ict.base.errors import UserError
+from ict.base.fields import positive
+from ict.base.files import write_atomic
+from ict.base.rng import Use, fold
 
 
 def shuffled(n: int, key: int) -> NDArray[np.int64]:

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ict.base.errors import UserError
 from ict.data.dataset import Dataset, Examples
-from ict.errors import UserError
 
 
 def svhn(folder: Path | None, seed: int) -> Dataset:  # noqa: ARG001

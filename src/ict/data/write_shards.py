@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ict.base.errors import UserError
+from ict.base.fields import positive
+from ict.base.files import write_json
+from ict.data.array_inputs import channels_first
 from ict.data.dataset import Dataset
-from ict.data.own import OwnData
+from ict.data.labels import encode
 from ict.data.shards import DTYPES, FORMAT, INDEX, PARTS, digest
-from ict.errors import UserError
-from ict.fields import positive
-from ict.files import write_json
-from ict.inputs import channels_first
-from ict.labels import encode
+from ict.data.user.read import OwnData
 
 Block = tuple[NDArray[Any], NDArray[np.int64]]
 """Some examples [n, C, H, W] or [n, F], and their labels, -1 where unknown."""

@@ -1,1 +1,4 @@
-"""The machinery: one step, one loop, one checkpoint, for every algorithm."""
+"""Training: the step, the loop around it, state, schedules, checkpoints and devices.
+
+May import `base`, `contract`, `ops`, `networks`, `algorithms` and `data`.
+"""

@@ -5,12 +5,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ict.base.rng import Rng, Use, fold
 from ict.contract import Batch, Share
 from ict.data.dataset import Examples, Order
-from ict.engine.fetch import Fetcher
-from ict.engine.view import View
-from ict.rng import Rng, Use, fold
-from ict.settings import Train
+from ict.engine.host_batches import Fetcher
+from ict.engine.input_transform import View
+from ict.engine.settings import Train
 
 LABELED, UNLABELED = 0, 1  # streams of rows
 _WHOLE = Share()

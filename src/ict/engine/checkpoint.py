@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ict.files import write_atomic
+from ict.base.files import write_atomic
 
 _MAGIC = b"ict checkpoint 1\n"
 _KEPT = 2

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from ict.base.rng import Rng
 from ict.data.dataset import Examples
-from ict.engine.view import View
-from ict.rng import Rng
+from ict.engine.input_transform import View
 
 
 @torch.no_grad()

@@ -13,7 +13,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
 from ict.contract import Tap
-from ict.networks.parts import tracking
+from ict.networks.batch_norm import tracking
 
 
 class Forward:

@@ -10,16 +10,17 @@ from types import FrameType
 from typing import Any
 
 from torch import Tensor, nn
+from torch.optim.swa_utils import update_bn
 
+from ict.base.errors import Diverged
+from ict.base.rng import Rng, Use, default_generator, fold
 from ict.data.dataset import Examples
 from ict.engine.checkpoint import Saver
 from ict.engine.evaluate import confidence, error
+from ict.engine.input_transform import View
+from ict.engine.settings import Eval, Swa
 from ict.engine.state import Best, State
 from ict.engine.step import Program, update
-from ict.engine.view import View
-from ict.errors import Diverged
-from ict.rng import Rng, Use, fold
-from ict.settings import Eval
 
 _UPDATES_UNASKED = 8  # on a GPU, where they take milliseconds, before the ranks ask each other whether to stop
 
@@ -141,3 +142,20 @@ def _stop_requests(insistent: bool = False) -> Iterator[Callable[[], bool]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def final_network(program: Program, state: State, settings: Swa) -> nn.Module:
+    """The plain mean of the weights where there is one, else the evaluated network.
+
+    No forward pass ever ran with the mean's weights, so its batch-norm statistics are made here from training batches.
+    """
+    if state.swa is None:
+        return state.evaluated
+    network, rng = state.swa.module, program.rng
+    default_generator(rng.device).manual_seed(fold(program.seed, Use.SWA, *program.ranks.key))
+    rng.reseed(fold(program.seed, Use.SWA, 1))
+    batches = (program.batches.at(i, rng) for i in range(settings.batches))
+    inputs = (batch.u[0] if batch.u else batch.x for batch in batches)
+    update_bn(inputs, network)
+    program.ranks.average_(b for b in network.buffers() if b.is_floating_point())
+    return network

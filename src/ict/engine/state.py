@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ict.averages import WeightAverage
+from ict.engine.averages import WeightAverage
 from ict.engine.optimizers import make_optimizer
-from ict.settings import Average, Optimizer, Swa
+from ict.engine.settings import Average, Optimizer, Swa
 
 
 @dataclass

@@ -10,13 +10,13 @@ from itertools import chain
 import torch
 from torch import Tensor
 
+from ict.base.rng import Rng, Use, default_generator, fold
 from ict.contract import Algorithm, Batch, Draws, Loss, Network
 from ict.engine.batches import Batches, Picked
-from ict.engine.dist import Ranks
+from ict.engine.distributed import Ranks
 from ict.engine.forward import Forward
-from ict.engine.plan import Plan
+from ict.engine.schedule import Plan
 from ict.engine.state import State
-from ict.rng import Rng, Use, default_generator, fold
 
 
 @dataclass(frozen=True)

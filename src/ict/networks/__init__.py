@@ -1,6 +1,6 @@
 """Networks by name. A network is built as Network(shape, n_classes, **options) and returns logits."""
 
-from ict.registry import Entry, Registry
+from ict.base.registry import Entry, Registry
 
 NETWORKS = Registry(
     "network",

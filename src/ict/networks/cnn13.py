@@ -11,10 +11,9 @@ from torch import nn
 from torch.nn import Conv2d
 from torch.nn.utils import parametrizations
 
-from ict.errors import UserError
-from ict.fields import check, positive, share
-from ict.networks.mean_only import MeanOnlyBatchNorm
-from ict.networks.parts import BatchNorm1d, BatchNorm2d
+from ict.base.errors import UserError
+from ict.base.fields import check, positive, share
+from ict.networks.batch_norm import BatchNorm1d, BatchNorm2d, MeanOnlyBatchNorm
 from ict.networks.staged import GlobalMean, Staged, drop, image_channels
 
 _SLOPE = 0.1

@@ -3,8 +3,8 @@
 from torch import nn
 from torch.nn import Conv2d
 
-from ict.fields import positive
-from ict.networks.parts import BatchNorm2d
+from ict.base.fields import positive
+from ict.networks.batch_norm import BatchNorm2d
 from ict.networks.staged import GlobalMean, Staged, drop, image_channels
 
 _SLOPE = 0.1

@@ -4,8 +4,8 @@ from math import prod
 
 from torch import nn
 
-from ict.fields import positive
-from ict.networks.parts import BatchNorm1d
+from ict.base.fields import positive
+from ict.networks.batch_norm import BatchNorm1d
 from ict.networks.staged import Staged, drop
 
 

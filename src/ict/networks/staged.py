@@ -2,8 +2,8 @@
 
 from torch import Tensor, nn
 
+from ict.base.errors import UserError
 from ict.contract import Tap
-from ict.errors import UserError
 
 
 class Staged(nn.Module):

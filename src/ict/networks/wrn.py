@@ -9,9 +9,9 @@ from typing import Literal, NamedTuple
 from torch import Tensor, nn
 from torch.nn import Conv2d
 
-from ict.errors import UserError
-from ict.fields import check, positive
-from ict.networks.parts import BatchNorm2d
+from ict.base.errors import UserError
+from ict.base.fields import check, positive
+from ict.networks.batch_norm import BatchNorm2d
 from ict.networks.staged import GlobalMean, Staged, drop, image_channels
 
 Variant = Literal["authors", "oliver"]

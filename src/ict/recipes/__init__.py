@@ -8,15 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ict.errors import UserError, unknown
-from ict.files import read_json
-from ict.recipe import Recipe, from_dict
+from ict.base.errors import UserError, unknown
+from ict.base.files import read_json
 from ict.recipes.digits import digits_recipes
 from ict.recipes.fair import fair_recipes
 from ict.recipes.fast import fast_recipes
 from ict.recipes.moons import moons_recipes
 from ict.recipes.paper import paper_recipes
 from ict.recipes.program import program_recipes
+from ict.recipes.recipe import Recipe, from_dict
 
 _PAPER = dict(paper_recipes())
 _GROUPS = (

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ict.recipe import Part, Recipe
-from ict.settings import Average, Eval, Inputs, Optimizer, Rate, Split, Swa, Train
+from ict.engine.settings import Average, Eval, Inputs, Optimizer, Rate, Split, Swa, Train
+from ict.recipes.recipe import Part, Recipe
 
 _N_TRAIN = {"cifar10": 50_000, "svhn": 73_257}
 _NO_AVERAGE = Average(decay=None)

@@ -9,8 +9,8 @@ Algorithm 1 prints it.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ict.recipe import Part, Recipe
-from ict.settings import Average, Eval, Inputs, Optimizer, Rate, Split, Swa, Train
+from ict.engine.settings import Average, Eval, Inputs, Optimizer, Rate, Split, Swa, Train
+from ict.recipes.recipe import Part, Recipe
 
 _NO_AVERAGE = Average(decay=None)
 _SLOW, _FAST = Optimizer(lr=0.1, weight_decay=2e-3), Optimizer(lr=0.2, weight_decay=1e-3)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from ict.recipe import Part, Recipe
 from ict.recipes.fast import TUNED, Changes, based, changed
+from ict.recipes.recipe import Part, Recipe
 
 _STEPS = 12_000  # within a minute on one H200, for all methods but VAT with entropy
 # SGD: with Muon ICT without its teacher falls apart, and other methods that have none might. An average that changes as

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ict.recipe import Part, Recipe
+from ict.recipes.recipe import Part, Recipe
 
 Changes = Mapping[str, Any]
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ict.recipe import Part, Recipe
-from ict.settings import Average, Eval, Inputs, Optimizer, Rate, Train
+from ict.engine.settings import Average, Eval, Inputs, Optimizer, Rate, Train
+from ict.recipes.recipe import Part, Recipe
 
 
 def moons_recipes() -> Iterator[tuple[str, Recipe]]:

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ict.recipe import Part, Recipe
+from ict.engine.settings import Average, Eval, Inputs, Split, Train
 from ict.recipes.baselines import cnn13_rows, wrn_rows
+from ict.recipes.recipe import Part, Recipe
 from ict.recipes.reported import REPORTED
-from ict.settings import Average, Eval, Inputs, Split, Train
 
 _LABELS = {"cifar10": (1000, 2000, 4000), "svhn": (250, 500, 1000)}
 _IMAGES = {

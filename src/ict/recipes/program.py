@@ -7,8 +7,8 @@ docs/deviations.md says which; here it is the program everywhere.
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from ict.recipe import Recipe
 from ict.recipes.fast import Changes, changed
+from ict.recipes.recipe import Recipe
 
 # what the program does otherwise than `<cell>/ict`, which has its other choices already
 _PROGRAM: Changes = {

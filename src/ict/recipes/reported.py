@@ -7,7 +7,7 @@ its rows.
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ict.recipe import Reported
+from ict.recipes.recipe import Reported
 
 Number = tuple[float, float] | float | None  # mean and deviation, a mean alone, or nothing
 

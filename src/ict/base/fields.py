@@ -1,0 +1,120 @@
+"""Typed options of dataclasses, networks and readers: which there are, and how a text or JSON value becomes one."""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from math import inf
+from types import NoneType, UnionType
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+from ict.base.errors import UserError
+
+_BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+class Option(NamedTuple):
+    hint: Any
+    default: Any
+
+
+def options(target: Callable[..., Any]) -> dict[str, Option]:
+    """The keyword-only parameters of a class or function, which are what a recipe may set."""
+    function = target.__init__ if inspect.isclass(target) else target
+    hints = get_type_hints(target if dataclasses.is_dataclass(target) else function)
+    return {
+        name: Option(hints[name], parameter.default)
+        for name, parameter in inspect.signature(target).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+
+
+def check(value: Any, hint: Any, name: str) -> Any:
+    """`value` as the type `hint` says (a whole number for a float, a list for a tuple), or a UserError."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        if value is None and NoneType in arguments:
+            return None
+        (inner,) = (a for a in arguments if a is not NoneType)
+        return check(value, inner, name)
+    if origin is Literal:
+        if value in arguments:
+            return value
+        raise UserError(f"{name} is {value!r}: choose from {', '.join(map(str, arguments))}.")
+    if origin is tuple and isinstance(value, (list, tuple)):
+        return tuple(check(item, arguments[0], name) for item in value)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(hint, type) and isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
+        return value
+    raise UserError(f"{name} is {value!r}: it must be {describe(hint)}.")
+
+
+def parse(text: str, hint: Any, name: str) -> Any:
+    """The value that a command line's `text` stands for."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        if text.lower() in ("none", "null"):
+            return None
+        (inner,) = (a for a in arguments if a is not NoneType)
+        return parse(text, inner, name)
+    if origin is tuple:
+        return tuple(parse(item, arguments[0], name) for item in text.split(",") if item)
+    value: Any = text
+    try:
+        if hint is bool:
+            value = _BOOLEANS[text.lower()]
+        elif hint in (int, float):
+            value = hint(text)
+    except (KeyError, ValueError):
+        raise UserError(f"{name} is '{text}': it must be {describe(hint)}.") from None
+    return check(value, hint, name)
+
+
+def describe(hint: Any) -> str:
+    """A type in a user's words."""
+    words: Mapping[Any, str] = {
+        int: "a whole number",
+        float: "a number",
+        bool: "true or false",
+        str: "a text",
+        NoneType: "none",
+    }
+    if get_origin(hint) in (Union, UnionType):
+        return " or ".join(describe(argument) for argument in get_args(hint))
+    if get_origin(hint) is tuple:
+        return f"a list such as 1,2,3 of {describe(get_args(hint)[0])}"
+    if get_origin(hint) is Literal:
+        return "one of " + ", ".join(map(str, get_args(hint)))
+    return words.get(hint, str(hint))
+
+
+def check_fields(instance: Any) -> None:
+    """For `__post_init__` of a frozen dataclass: every field has the type it says."""
+    hints = get_type_hints(type(instance))
+    for field in dataclasses.fields(instance):
+        object.__setattr__(instance, field.name, check(getattr(instance, field.name), hints[field.name], field.name))
+
+
+def positive(**values: float) -> None:
+    """A UserError for the first value that is not above zero, or is infinite."""
+    for name, value in values.items():
+        if not 0 < value < inf:
+            raise UserError(f"{name} is {value}: it must be above 0{_and_finite(value)}.")
+
+
+def at_least_zero(**values: float) -> None:
+    """A UserError for the first value that is below zero, or is infinite."""
+    for name, value in values.items():
+        if not 0 <= value < inf:
+            raise UserError(f"{name} is {value}: it must be 0 or more{_and_finite(value)}.")
+
+
+def _and_finite(value: float) -> str:
+    return " and finite" if value == inf else ""
+
+
+def share(**values: float) -> None:
+    """A UserError for the first value that is no share of a whole."""
+    for name, value in values.items():
+        if not 0 <= value <= 1:
+            raise UserError(f"{name} is {value}: it must lie between 0 and 1.")

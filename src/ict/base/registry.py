@@ -1,0 +1,56 @@
+"""Names of algorithms, networks and datasets, importable without torch: a class is loaded when it is asked for."""
+
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from typing import Any, NamedTuple, cast
+
+from ict.base.errors import UserError, unknown
+
+
+class Entry(NamedTuple):
+    target: str  # "module:attribute", the module relative to the registry's package
+    summary: str  # one line for `ict list`
+
+
+class Registry(Mapping[str, Callable[..., Any]]):
+    """A read-only dict from name to class or function; iterating over the names imports nothing.
+
+    A name such as "mypackage.mine:Mine" is somebody else's: the attribute Mine of the module mypackage.mine.
+    """
+
+    def __init__(self, kind: str, package: str, entries: dict[str, Entry]) -> None:
+        self.kind = kind
+        self._package = package
+        self._entries = entries
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        if ":" in name:
+            return _from_outside(self.kind, name)
+        if name not in self._entries:
+            raise unknown(self.kind, name, self._entries)
+        module, _, attribute = self._entries[name].target.partition(":")
+        found: Callable[..., Any] = getattr(import_module(f"{self._package}.{module}"), attribute)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries  # Mapping's own would catch only KeyError
+
+    def summary(self, name: str) -> str:
+        return self._entries[name].summary
+
+
+def _from_outside(kind: str, name: str) -> Callable[..., Any]:
+    module, _, attribute = name.partition(":")
+    try:
+        found: Any = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as problem:
+        raise UserError(f"{kind} '{name}' cannot be imported ({problem}): write module:Class.") from None
+    if not callable(found):
+        raise UserError(f"{kind} '{name}' is no class or function.")
+    return cast(Callable[..., Any], found)

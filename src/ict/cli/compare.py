@@ -1,0 +1,59 @@
+"""Methods side by side: the demo, and any of them on any task."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ict.cli.messages import interruptible
+from ict.cli.options import AsJson, DataDir, DeviceName, ModeName, SeedCount, Settings
+
+
+def demo(
+    seeds: SeedCount = 3,
+    out: Annotated[Path, typer.Option(help="Folder for runs, table and picture.")] = Path("runs/demo"),
+    settings: Settings = None,
+) -> None:
+    """Compare supervised training, LabelSpreading and ICT on handwritten digits with ten labels a class."""
+    from ict.paper.demo import demo as run_demo
+
+    with interruptible("the same command"):
+        typer.echo(run_demo(out, seeds, settings or []))
+
+
+def compare(
+    task: Annotated[str, typer.Argument(help="What stands before the slash in a recipe's name, e.g. digits-100.")],
+    methods: Annotated[
+        str | None, typer.Option(help="Names with commas between, or 'all'. [default: those of the paper's tables]")
+    ] = None,
+    seeds: SeedCount = 3,
+    budget: Annotated[int | None, typer.Option(min=1, help="Updates a run. [default: by task]")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for runs, tables and picture. [default: runs/compare/TASK]")
+    ] = None,
+    settings: Settings = None,
+    device: DeviceName = "auto",
+    mode: ModeName = "exact",
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train several methods on the same data, network and number of updates, and rank them."""
+    from ict.paper.compare import compare as run_comparison
+    from ict.paper.ranking import table
+
+    folder = out or Path("runs/compare") / task
+    with interruptible("the same command"):
+        summary = run_comparison(
+            task,
+            folder,
+            methods,
+            n_seeds=seeds,
+            budget=budget,
+            settings=settings or [],
+            device=device,
+            mode=mode,
+            data_dir=data_dir,
+        )
+    files = ", ".join(f"{folder / name}" for name in ("compare.json", "compare.md", "compare.png"))
+    typer.echo(json.dumps(summary, indent=2) if as_json else f"{table(summary)}\n\n{files}")

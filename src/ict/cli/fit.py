@@ -1,0 +1,79 @@
+"""The user's own examples: fit a model to them, predict with it, export it."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ict.cli.options import DeviceName, LabelColumn, LabelsFile, ModelFolder, Settings, SkipBad
+
+
+def fit(
+    path: Annotated[
+        Path, typer.Argument(help="A folder of images in class folders, or a .npz, .npy, .csv or .parquet.")
+    ],
+    out: Annotated[Path, typer.Option(help="The model's folder.")] = Path("model"),
+    method: Annotated[str, typer.Option(help="auto, or a method such as ict or mean-teacher.")] = "auto",
+    labels: LabelsFile = None,
+    label_column: LabelColumn = None,
+    valid: Annotated[Path | None, typer.Option(help="Labeled examples of the same kind to validate on.")] = None,
+    test: Annotated[
+        Path | None, typer.Option(help="Labeled examples of the same kind to test on. [default: held out of PATH]")
+    ] = None,
+    size: Annotated[
+        int | None, typer.Option(min=4, help="Side of the square images. [default: by their sizes]")
+    ] = None,
+    skip_bad: SkipBad = False,
+    steps: Annotated[int | None, typer.Option(min=1, help="Updates. [default: by the number of examples]")] = None,
+    seed: Annotated[int, typer.Option(help="Decides the held-out part, the weights and every draw.")] = 0,
+    settings: Settings = None,
+    device: DeviceName = "auto",
+) -> None:
+    """Train on your own labeled and unlabeled examples; write a model, predictions, a report and what to label next."""
+    from ict.data.user.parts import read_parts
+    from ict.estimators.fitter import Fitter
+    from ict.experiment.console import count_bar
+    from ict.fit.fit import fit_files
+
+    with count_bar("reading") as progress:
+        given = read_parts(
+            path,
+            valid=valid,
+            test=test,
+            labels=labels,
+            label_column=label_column,
+            size=size,
+            skip_bad=skip_bad,
+            progress=progress,
+        )
+    fitter = Fitter(None, steps, tuple(settings or ()), device, verbose=1)
+    typer.echo(fit_files(given, out, method, fitter, seed, command=shlex.join(["ict", *sys.argv[1:]])))
+
+
+def predict(
+    model: ModelFolder,
+    path: Annotated[Path, typer.Argument(help="Examples of the same kind.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file of predictions; - for standard output.")] = Path(
+        "predictions.csv"
+    ),
+    skip_bad: SkipBad = False,
+) -> None:
+    """Predict with a fitted model, however many the examples."""
+    from ict.experiment.console import count_bar
+    from ict.fit.predict import STDOUT, predict_files
+
+    with count_bar("predicting") as progress:
+        said = predict_files(model, path, out, skip_bad=skip_bad, progress=progress)
+    typer.echo(said, err=out == STDOUT)
+
+
+def export(
+    model: ModelFolder,
+    onnx: Annotated[Path, typer.Option(metavar="FILE", help="The ONNX file.")],
+) -> None:
+    """Write a fitted model as one ONNX file that takes examples as they were read, and check it."""
+    from ict.models.onnx import export_onnx
+
+    typer.echo(export_onnx(model, onnx))

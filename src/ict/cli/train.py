@@ -1,0 +1,87 @@
+"""A single run: train it, and measure its saved model again."""
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ict.cli.messages import interruptible, speaks
+from ict.cli.options import AsJson, DataDir, DeviceName, ModeName, RecipeName, Settings
+
+
+def train(
+    recipe: RecipeName,
+    seed: Annotated[int, typer.Option(help="Decides the split, the weights and every draw.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="The run's folder. [default: runs/RECIPE/HASH/seedN]")] = None,
+    algorithm: Annotated[
+        str | None, typer.Option(help="Another algorithm: a registered name, or your own as mypackage.mine:Mine.")
+    ] = None,
+    settings: Settings = None,
+    device: DeviceName = "auto",
+    mode: ModeName = "exact",
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the newest checkpoint.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="With --resume: although the recipe changed.")] = False,
+    data_dir: DataDir = None,
+    sync_bn: Annotated[
+        bool | None,
+        typer.Option(help="Under torchrun: batch norm by the whole batch. [default: yes, but in fast mode]"),
+    ] = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write the metrics for TensorBoard too, into the run's folder.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train by a recipe, evaluate once on the test set and write a run folder.
+
+    Several processes share the run where torchrun starts it: torchrun --nproc-per-node 2 -m ict train ...
+    """
+    from ict.experiment import run
+    from ict.experiment.console import progress_bar, run_summary
+    from ict.recipes import find
+    from ict.recipes.recipe import change
+
+    chosen = [] if algorithm is None else [f"algorithm={algorithm}"]
+    resolved = change(find(recipe), [*chosen, *(settings or [])])
+    folder = out or run.default_folder(resolved, seed)
+    with ExitStack() as stack:
+        stack.enter_context(interruptible("the same command with --resume"))
+        logs = [stack.enter_context(progress_bar(resolved.train.steps, shown=speaks()))]
+        if tensorboard and speaks():
+            from ict.experiment.tensorboard import tensorboard as board
+
+            logs.append(stack.enter_context(board(folder)))
+
+        def log(record: dict[str, Any]) -> None:
+            for take in logs:
+                take(record)
+
+        finished = run.train(
+            resolved,
+            seed=seed,
+            out=folder,
+            device=device,
+            mode=mode,
+            resume=resume,
+            force=force,
+            data_dir=data_dir,
+            log=log,
+            sync_bn=sync_bn,
+        )
+    if speaks():
+        typer.echo(json.dumps(finished.result, indent=2) if as_json else run_summary(finished.result, folder))
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],
+    device: DeviceName = "auto",
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure the test error of a run's saved model again."""
+    from ict.experiment.run import evaluate as measure
+
+    found = measure(run, device=device, data_dir=data_dir)
+    text = f"{found['recipe']} seed {found['seed']}: test error {found['test_error']:.2%} of {found['n_test']} examples"
+    typer.echo(json.dumps(found, indent=2) if as_json else text)

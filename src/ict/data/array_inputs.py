@@ -1,0 +1,79 @@
+"""From arrays as users have them to what a network gets: one layout, one scale; as data, so that it can be saved."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ict.base.errors import UserError
+
+Array = NDArray[Any]
+_FEW = (1, 2, 3, 4)  # channels
+_CHUNK = 2**24  # numbers in float64 at a time: examples may be more than memory holds in that form
+
+
+@dataclass(frozen=True)
+class ArrayInputs:
+    """Examples of one shape to float32 [n, features] or [n, c, h, w] with zero mean and unit deviation."""
+
+    shape: tuple[int, ...]  # of one example, as users have it
+    channels_last: bool
+    mean: list[float]  # one number, or one for each feature
+    std: list[float]
+
+    def __call__(self, x: Array) -> Array:
+        if x.shape[1:] != self.shape:
+            raise ValueError(f"X has examples of the shape {x.shape[1:]}, but fit saw {self.shape}.")
+        x = channels_first(x, self.channels_last)
+        mean, std = (np.array(v) if len(v) > 1 else v[0] for v in (self.mean, self.std))
+        scaled = np.empty(x.shape, np.float32)
+        for rows in _slices(x):
+            scaled[rows] = (x[rows] - mean) / std
+        return scaled
+
+
+def fit_inputs(x: Array) -> ArrayInputs:
+    """By one number where features share a range, as pixels do, else for each feature."""
+    if x.ndim not in (2, 3, 4):
+        raise UserError(f"X has the shape {x.shape}: it must be [n, features] or images [n, h, w(, c)].")
+    axis = None if x.ndim > 2 or _one_range(x) else 0
+    mean, std = map(np.atleast_1d, _moments(x, axis))
+    std = np.where(std > 0, std, 1.0)  # a constant feature stays at zero
+    return ArrayInputs(tuple(x.shape[1:]), _channels_last(x), mean.tolist(), std.tolist())
+
+
+def channels_first(x: Array, channels_last: bool | None = None) -> Array:
+    """Gray images [n, h, w] and images [n, h, w, c] as [n, c, h, w]; where c stands is found out unless told."""
+    if x.ndim == 3:
+        return x[:, None]
+    last = _channels_last(x) if channels_last is None else channels_last
+    return np.moveaxis(x, 3, 1) if last else x
+
+
+def _channels_last(x: Array) -> bool:
+    return x.ndim == 4 and x.shape[3] in _FEW and x.shape[1] not in _FEW
+
+
+def _moments(x: Array, axis: int | None) -> tuple[Array, Array]:
+    """Mean and deviation of everything or of each feature; for what fits into one chunk NumPy's own, bit for bit."""
+    count = x.size if axis is None else len(x)
+    mean = sum(x[rows].astype(np.float64).sum(axis) for rows in _slices(x)) / count
+    squares = sum(np.square(x[rows].astype(np.float64) - mean).sum(axis) for rows in _slices(x))
+    return mean, np.sqrt(squares / count)
+
+
+def _slices(x: Array) -> Iterator[slice]:
+    step = max(_CHUNK // max(x[:1].size, 1), 1)
+    return (slice(start, start + step) for start in range(0, len(x), step))
+
+
+def _one_range(x: Array) -> bool:
+    """Whether the features look like values on one scale: the same smallest value for most, similar largest ones."""
+    low, high = x.min(0).astype(np.float64), x.max(0).astype(np.float64)
+    varied = high > low
+    if varied.sum() < 8:
+        return False
+    low, high = low[varied], high[varied]
+    return bool(np.mean(low == np.median(low)) > 0.5 and np.median(high - low) > 0.5 * (high - low).max())

@@ -1,0 +1,140 @@
+"""One image file to pixels: what it says of itself, and a square of one size.
+
+An image is gray if its file says so, whatever its colors look like; of an animation or several pages the first counts.
+"""
+
+import hashlib
+import io
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from ict.base.errors import UserError
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP")  # no others: pillow hands some to outside programs
+GRAY = ("1", "L", "LA", "La", "I", "I;16", "I;16L", "I;16B", "I;16N")
+WORKERS = min(8, os.cpu_count() or 1)  # each holds a whole image
+_AT_ONCE = 256  # files handed to the workers, so that their answers do not pile up
+
+Pixels = NDArray[np.uint8]
+Answer = TypeVar("Answer")
+
+
+class _Bad(Exception):
+    """Why a file cannot be used."""
+
+
+@dataclass(frozen=True)
+class Header:
+    sides: tuple[int, int]
+    gray: bool
+    digest: bytes  # of the file's bytes
+
+
+def header(path: Path, root: Path) -> Header | str:
+    """What a file says of itself, before it is decoded; or why it cannot be used."""
+    try:
+        raw = _bytes(path, root)
+        with Image.open(io.BytesIO(raw), formats=FORMATS) as image:
+            return Header(image.size, image.mode in GRAY, hashlib.blake2b(raw).digest())
+    except Exception as error:  # damaged files make pillow raise nearly anything
+        return _reason(error)
+
+
+def decoded(path: Path, root: Path, size: int, gray: bool, digest: bytes | None = None) -> tuple[Pixels, bool] | str:
+    """The pixels, [size, size] or [size, size, 3], and whether the file is gray; or why it cannot be used.
+
+    `digest` is what the file's bytes must still be.
+    """
+    try:
+        raw = _bytes(path, root)
+    except (OSError, _Bad) as error:
+        raw, why = b"", _reason(error)
+    if digest is not None and hashlib.blake2b(raw).digest() != digest:
+        raise UserError(f"{path} changed while it was read: run the command again.")
+    try:
+        return _pixels(raw, size, gray) if raw else why
+    except Exception as error:  # damaged files make pillow raise nearly anything
+        return _reason(error)
+
+
+def in_threads(work: Callable[[str], Answer], names: Sequence[str]) -> Iterator[Answer]:
+    """work(name) for each name in their order, a few names ahead.
+
+    No thread is left while an answer is used: where its user gives up, the garbage collector may end this generator,
+    and if it runs while `threading` holds a lock, as it can where a thread starts, to wait for others there is to hang.
+    """
+    for start in range(0, len(names), _AT_ONCE):
+        with _quiet_pillow(), ThreadPoolExecutor(WORKERS) as pool:
+            try:
+                answers = list(pool.map(work, names[start : start + _AT_ONCE]))
+            except BaseException:
+                pool.shutdown(cancel_futures=True)  # or Ctrl-C would wait for all the others
+                raise
+        yield from answers
+
+
+@contextmanager
+def _quiet_pillow() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # remarks on odd but readable files
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        yield
+
+
+def _bytes(path: Path, root: Path) -> bytes:
+    if path.is_symlink() and not path.resolve().is_relative_to(root):
+        raise _Bad("is a link that leads out of the folder")
+    if not path.is_file():  # a pipe, say, would be waited on forever
+        raise _Bad("is not a file")
+    raw = path.read_bytes()
+    if not raw:
+        raise _Bad("is empty")
+    return raw
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, _Bad):
+        return str(error)
+    if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning):
+        return f"has more than {Image.MAX_IMAGE_PIXELS} pixels, pillow's limit"
+    if isinstance(error, UnidentifiedImageError):
+        return "is not an image of a known kind"
+    if isinstance(error, PermissionError):
+        return "may not be read"
+    return "is corrupt or truncated"
+
+
+def _pixels(raw: bytes, size: int, gray: bool) -> tuple[Pixels, bool]:
+    with Image.open(io.BytesIO(raw), formats=FORMATS) as opened:
+        file_is_gray = opened.mode in GRAY
+        sixteen_bit = opened.mode.startswith("I;16") or (opened.mode == "I" and opened.format == "PNG")
+        image = ImageOps.exif_transpose(opened)
+    image = _eight_bit(image, sixteen_bit).convert("L" if gray else "RGB")
+    side = min(image.size)
+    left, top = (image.width - side) // 2, (image.height - side) // 2
+    square = image.crop((left, top, left + side, top + side))
+    return np.asarray(square.resize((size, size), Image.Resampling.LANCZOS)), file_is_gray
+
+
+def _eight_bit(image: Image.Image, sixteen_bit: bool) -> Image.Image:
+    """Without transparency, 8 bits a channel."""
+    if sixteen_bit:
+        return Image.fromarray(np.rint(np.asarray(image) / 257).astype(np.uint8))  # 65535 becomes 255
+    if image.mode in ("I", "F"):
+        raise _Bad("has 32-bit pixels, which have no common range")
+    if image.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in image.info:
+        # pillow knows La and RGBa, with colors multiplied by alpha, only by their twins
+        image = image.convert({"La": "LA"}.get(image.mode, "RGBA")).convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    return image

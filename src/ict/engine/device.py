@@ -1,0 +1,97 @@
+"""Where a run computes: which device, what fits there, and torch's switches around it."""
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ict.base.errors import UserError
+from ict.data.dataset import Dataset
+from ict.engine import distributed
+
+_SHARE_OF_MEMORY = 0.7  # of the GPU's, that examples may take
+
+Device = Literal["auto", "cpu", "cuda"]
+
+
+def pick_device(device: Device) -> torch.device:
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise UserError("device cuda: torch finds no GPU here; use --device cpu or auto.")
+    if device == "cpu":
+        return torch.device("cpu")
+    index, count = distributed.local_rank(), torch.cuda.device_count()
+    if index >= count:
+        raise UserError(f"this machine has {count} GPUs and more ranks: start at most {count}, or use --device cpu.")
+    if index:
+        torch.cuda.set_device(index)
+    return torch.device("cuda", index)
+
+
+def check_fast(fast: bool) -> None:
+    """Refuse fast mode where its kernels cannot be made."""
+    if fast and find_spec("triton") is None:
+        raise UserError("mode fast needs the package triton, which torch brings along on Linux: use --mode exact.")
+
+
+def fits(x: Tensor, device: torch.device) -> bool:
+    """Whether training examples find room on the device; a warning says where they do not."""
+    if device.type != "cuda":
+        return True
+    free, _ = torch.cuda.mem_get_info(device)
+    if x.nbytes <= _SHARE_OF_MEMORY * free:
+        return True
+    warnings.warn(
+        f"the training examples ({x.nbytes / 1e9:.1f} GB) would fill the GPU's memory ({free / 1e9:.1f} GB free): "
+        "they stay in the host's memory and are fetched batch by batch.",
+        stacklevel=3,
+    )
+    return False
+
+
+@contextmanager
+def memory_told(device: torch.device) -> Iterator[None]:
+    """Running out of the GPU's memory inside is a mistake with a sentence."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        total = torch.cuda.get_device_properties(device).total_memory / 1e9 if device.type == "cuda" else 0
+        raise UserError(
+            f"the GPU's {total:.0f} GB of memory are not enough: set a smaller train.labeled_batch, "
+            "train.unlabeled_batch or eval.batch, or use --device cpu."
+        ) from None
+
+
+def threads_for(data: Dataset) -> int | None:
+    """One for tiny examples: more gain little, and lose many times over when something else needs a core."""
+    return 1 if data.train.x[0].numel() < 1024 else None
+
+
+@contextmanager
+def untouched_globals(device: torch.device, threads: int | None = None, *, exact: bool = True) -> Iterator[None]:
+    """Exact arithmetic inside, unless told otherwise; random state and torch's switches are as before afterwards."""
+    # torch's plainer switch, use_deterministic_algorithms, forgets whether to warn only, and loads the compiler
+    deterministic, before = torch.get_deterministic_debug_mode(), torch.get_num_threads()
+    cudnn, products = torch.backends.cudnn, torch.backends.cuda.matmul
+    rounded = products.allow_tf32
+    with (
+        torch.random.fork_rng([device] if device.type == "cuda" else []),
+        cudnn.flags(enabled=True, benchmark=not exact, deterministic=exact, allow_tf32=False),
+    ):
+        products.allow_tf32 = not exact  # ZCA's product
+        if device.type == "cuda" and exact:
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only so
+            torch.set_deterministic_debug_mode("error")
+        torch.set_num_threads(threads or before)
+        try:
+            yield
+        finally:
+            torch.set_deterministic_debug_mode(deterministic)
+            torch.set_num_threads(before)
+            products.allow_tf32 = rounded

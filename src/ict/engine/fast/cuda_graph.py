@@ -1,0 +1,341 @@
+"""The step on a GPU: captured once as a graph and replayed, and in fast mode also fused and in half precision.
+
+The only file that knows of graphs and compilation. What is captured is `step.differentiate` itself, so in
+exact mode a replay gives the bits of the eager step; in fast mode it is handed other networks, and the graph holds the
+optimizer and the averages too.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from ict.contract import Batch, Loss
+from ict.engine.fast.device_updates import QuickAverage, QuickOptimizer
+from ict.engine.fast.fused_layers import Fused, does_as
+from ict.engine.fast.prefetch import Ahead, copy
+from ict.engine.forward import Forward
+from ict.engine.schedule import Plan
+from ict.engine.state import State
+from ict.engine.step import Program, apply, begin, differentiate
+from ict.networks.batch_norm import can_join, joined
+from ict.networks.staged import Staged
+
+_WARM_UPS = 3  # libraries choose kernels and allocate workspaces in the first calls, which a capture cannot hold
+_WORTH_COMPILING = 12_000  # updates left: compiling takes about 35 s and saves up to 3 ms an update (CNN-13, H200)
+
+
+class FastForward(Forward):
+    """A network in bfloat16 and channels last; parts go through it together, each normalized alone.
+
+    Networks made of stages run fused. Others are compiled, if wanted.
+    """
+
+    def __init__(
+        self, module: nn.Module, gradient: bool = True, *, compile: bool = False, beside: bool = False
+    ) -> None:
+        """`beside`: the first forward of what a batch brought may run beside what was queued since."""
+        super().__init__(module, gradient)
+        self.stream = torch.cuda.Stream() if beside else None
+        self.received_at = torch.cuda.Event() if beside else None
+        self.given: frozenset[int] = frozenset()  # where in memory the batch is
+        for parameter in module.parameters():
+            if parameter.dim() == 4:
+                parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+        self.fused = Fused(module) if isinstance(module, Staged) and _is_a_chain(module) else None
+        self.compile, self.can_join = compile, can_join(module)
+        self.precise_weights: dict[str, Tensor] | None = None  # while forwards are in float32
+        self._compiled: dict[str, Any] = {}
+
+    @contextmanager
+    def in_line(self) -> Iterator[None]:
+        """One thing after the other, while libraries time their kernels to choose among them."""
+        stream, self.stream = self.stream, None
+        asides = [self.fused.aside] if self.fused else []
+        for aside in asides:
+            aside.off = True
+        try:
+            yield
+        finally:
+            self.stream = stream
+            for aside in asides:
+                aside.off = False
+
+    def received(self, batch: Batch) -> None:
+        """The batch is ready from here on."""
+        self.given = frozenset(x.untyped_storage().data_ptr() for x in (batch.x, *batch.u))
+        if self.received_at is not None:
+            self.received_at.record()
+
+    def each(self, *parts: Tensor) -> tuple[Tensor, ...]:
+        return self._together(self, parts)
+
+    def features(self, *parts: Tensor) -> tuple[Tensor, ...]:
+        return self._together(lambda x: super(FastForward, self).features(x)[0], parts)
+
+    @contextmanager
+    def same_masks(self) -> Iterator[None]:
+        compile, self.compile = self.compile, self.compile and not self._dropouts()  # it would not see the masks
+        try:
+            with super().same_masks():
+                yield
+        finally:
+            self.compile = compile
+
+    def beside(self, x: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        if self._masked or not self._frozen or not self.can_join:
+            return super().beside(x, v)
+        with self._usual():
+            z_x, z_v = self._joined(self, (x, v), still=1)
+        return z_x, z_v
+
+    @contextmanager
+    def precise(self) -> Iterator[None]:
+        """By contiguous copies of the weights, with which the library's float32 convolutions are faster."""
+        self.precise_weights = {name: p.contiguous() for name, p in self.module.named_parameters() if p.dim() == 4}
+        try:
+            with _full_products():
+                yield
+        finally:
+            self.precise_weights = None
+
+    def along(self, x: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
+        """In half precision only where it runs fused on a GPU: torch's batch norm has a derivative in float32 there."""
+        if self.fused is not None and self.fused.norms_are_fused and x.is_cuda:
+            return super().along(x, d)
+        with self.precise():
+            return super().along(x, d)
+
+    def back(self, z: Tensor, x: Tensor, v: Tensor) -> Tensor:
+        if self.fused is None:
+            return super().back(z, x, v)
+        with self.fused.aside.idle():
+            return super().back(z, x, v)
+
+    def _together(self, function: Callable[[Tensor], Tensor], parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        if len(parts) < 2 or not self.can_join:
+            return tuple(function(part) for part in parts)
+        return self._joined(function, parts)
+
+    def _joined(
+        self, function: Callable[[Tensor], Tensor], parts: tuple[Tensor, ...], still: int = 0
+    ) -> tuple[Tensor, ...]:
+        sizes = tuple(len(part) for part in parts)
+        with joined(self.module, sizes, still):
+            together: Any = function(torch.cat(parts))
+            return tuple(together.split(sizes))
+
+    def _run(self, function: Callable[..., Tensor], x: Tensor, **options: Any) -> Tensor:
+        if self.precise_weights is not None:
+            return super()._run(self._contiguous if function is self.module else function, x, **options)
+        given, self.given = self.given, frozenset()  # a second forward would share memory and statistics with the first
+        if self.stream is None or self.received_at is None or x.untyped_storage().data_ptr() not in given:
+            return self._run_half(function, x, **options)
+        self.stream.wait_event(self.received_at)
+        with torch.cuda.stream(self.stream):
+            out = self._run_half(function, x, **options)
+        torch.cuda.current_stream().wait_stream(self.stream)
+        return out
+
+    def _contiguous(self, x: Tensor, **options: Any) -> Tensor:
+        out: Tensor = functional_call(self.module, self.precise_weights or {}, (x,), options)
+        return out
+
+    def _run_half(self, function: Callable[..., Tensor], x: Tensor, **options: Any) -> Tensor:
+        if x.dim() == 4 and self.fused is None:
+            x = x.contiguous(memory_format=torch.channels_last)
+        with torch.autocast("cuda", torch.bfloat16, enabled=x.is_cuda):
+            return super()._run(self._quick(function), x, **options).float()
+
+    def _quick(self, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        name = getattr(function, "__name__", "forward")
+        quick: Callable[..., Tensor] = function
+        if self.fused is not None:
+            quick = getattr(self.fused, name)
+        elif self.compile:
+            if name not in self._compiled:
+                self._compiled[name] = torch.compile(function, dynamic=False)
+            quick = self._compiled[name]
+        return quick
+
+
+def _is_a_chain(network: Staged) -> bool:
+    """Whether it does nothing but run its stages."""
+    return does_as(network, Staged) and all(
+        getattr(type(network), name) is getattr(Staged, name) for name in ("features", "head")
+    )
+
+
+@contextmanager
+def _full_products() -> Iterator[None]:
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
+def networks(state: State, compile: bool) -> tuple[FastForward, FastForward]:
+    """Student and teacher as the fast step sees them."""
+    student = FastForward(state.student, compile=compile)
+    beside = state.ema is not None and state.first_bad.is_cuda  # else both would write the same statistics
+    return student, FastForward(state.evaluated, gradient=False, compile=compile, beside=beside)
+
+
+def evaluator(network: nn.Module) -> Callable[[Tensor], Tensor]:
+    """What predicts as the network does, in half precision."""
+    return FastForward(network, gradient=False)
+
+
+class Captured:
+    """An update as a graph. In exact mode the host applies the gradients, as `step.update` does, to the same bits."""
+
+    def __init__(self, program: Program, state: State, *, fast: bool, compile: bool | None = None) -> None:
+        """`compile` none: where a network cannot run fused and the run is long enough to pay for it."""
+        self.program, self.state, device = program, state, program.rng.device
+        self.picked = begin(program, state.step).clone()  # what the graph reads
+        self.step = torch.tensor(state.step, device=device)
+        self.plan = _table(program.plan, device)
+        self.student: Forward = Forward(state.student)
+        self.teacher: Forward = Forward(state.evaluated, gradient=False)
+        self.optimizer: QuickOptimizer | None = None
+        self.average: QuickAverage | None = None
+        self.ahead: Ahead | None = None
+        self.applied = self.picked.unlabeled  # the rows whose memory the host's `apply` writes
+        self.silent: dict[Tensor, Tensor] = {}
+        if fast:
+            self.applied = self.applied.clone()  # those of `picked` are the next update's by then
+            compile = len(program.plan) - state.step >= _WORTH_COMPILING if compile is None else compile
+            self.student, self.teacher = networks(state, compile)
+            self.silent = {p: torch.zeros_like(p) for p in _biases(state.student)}
+            self.ahead = Ahead(program, self.picked)
+            # the graph would keep the first momentum, and holds nothing that ranks have to say to each other
+            if len(set(program.plan.momentum)) == 1 and not program.ranks.launched:
+                self.optimizer = QuickOptimizer(state.optimizer)
+                self.average = QuickAverage(state.ema) if state.ema else None
+        self.sums: dict[str, Tensor] = {}  # where the graph adds up metrics
+        self.graph = torch.cuda.CUDAGraph()
+        for rng in (program.rng, program.batches.repeated):
+            if rng is not None:
+                self.graph.register_generator_state(rng.generator)
+        with _restored([self.step], state):
+            self._warm_up()
+            # the thread that watches over messages between ranks may look at its events meanwhile
+            errors = "thread_local" if program.ranks.launched else "global"
+            with torch.cuda.graph(self.graph, capture_error_mode=errors):
+                self.loss = self._captured()
+        if self.ahead is not None:
+            self.ahead.first(state.step)
+        for name, total in self.sums.items():
+            total.copy_(state.sums.get(name, torch.zeros_like(total)))
+        state.sums = dict(self.sums) if state.sums and self.optimizer else state.sums
+
+    def __call__(self, program: Program, state: State) -> None:
+        step = state.step
+        if self.ahead is None:
+            copy(self.picked.tensors, begin(program, step).tensors)
+        else:
+            self.ahead.begin(step)
+        if self.optimizer is not None and not state.sums:
+            torch._foreach_zero_(list(self.sums.values()))
+            state.sums = dict(self.sums)
+        self.graph.replay()
+        if self.optimizer is None:
+            apply(program, state, self.picked._replace(unlabeled=self.applied), self.loss)
+            return
+        if state.swa and (kept := program.plan.swa[step]) is not None:
+            state.swa.update(kept)
+        state.n_summed += 1
+        state.step += 1
+
+    def _captured(self) -> Loss:
+        program, state, ahead = self.program, self.state, self.ahead
+        w, lr, share = self.plan.index_select(0, self.step[None])[0].unbind()
+        if ahead is None:
+            batch = program.batches.make(self.picked, program.rng, state.memory)
+        else:
+            batch = ahead.current
+            ahead.start()
+            if state.memory is not None:
+                batch = replace(batch, memory=state.memory[self.picked.unlabeled])
+        if isinstance(self.teacher, FastForward):
+            self.teacher.received(batch)
+        draws = program.rng if ahead is None else ahead.draws
+        loss = differentiate(program, state, batch, w, self.student, self.teacher, draws)
+        for bias, zeros in self.silent.items():
+            if bias.grad is None:  # the batch norm behind it takes away whatever it does; torch may write to gradients
+                bias.grad = zeros if self.optimizer else torch.zeros_like(bias)
+        if self.optimizer is not None:
+            self._apply(loss, lr, share)
+        elif ahead is not None:
+            self.applied.copy_(self.picked.unlabeled)
+        if ahead is not None:
+            ahead.finish()
+        self.step.add_(1)
+        return loss
+
+    def _apply(self, loss: Loss, lr: Tensor, share: Tensor) -> None:
+        """`step.apply` with the host's numbers on the device."""
+        state, before = self.state, self.program.average_before
+        assert self.optimizer is not None and self.ahead is not None
+        with self.ahead.beside():
+            self._note(loss)
+        if self.average and before:
+            self.average.update(share)
+        self.optimizer.step(lr)
+        if self.average and not before:
+            self.average.update(share)
+        if state.memory is not None and loss.memory is not None:
+            state.memory[self.picked.unlabeled] = loss.memory
+
+    def _note(self, loss: Loss) -> None:
+        state, metrics = self.state, {"loss": loss.total.detach(), **loss.metrics}
+        bad = (state.first_bad < 0) & ~metrics["loss"].isfinite()
+        state.first_bad.copy_(torch.where(bad, self.step, state.first_bad))
+        if not self.sums:
+            self.sums = {name: torch.zeros_like(value) for name, value in metrics.items()}
+        torch._foreach_add_([self.sums[name] for name in metrics], list(metrics.values()))
+
+    def _warm_up(self) -> None:
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            with self.student.in_line(), self.teacher.in_line():
+                self._captured()
+            for _ in range(_WARM_UPS - 1):
+                self._captured()
+        torch.cuda.current_stream().wait_stream(side)
+        self.state.optimizer.zero_grad()  # so that the graph's backward makes gradients instead of adding to them
+
+
+def _table(plan: Plan, device: torch.device) -> Tensor:
+    """What an update needs to know of its step: weight of the consistency loss, rate, 1 - decay of the average."""
+    shares = [1 - kept for kept in plan.decay] or plan.w
+    return torch.tensor([plan.w, plan.lr, shares], device=device).T.contiguous()
+
+
+def _biases(network: nn.Module) -> list[Tensor]:
+    return [m.bias for m in network.modules() if isinstance(m, nn.Conv2d) and m.bias is not None]
+
+
+@contextmanager
+def _restored(others: list[Tensor], state: State) -> Iterator[None]:
+    """Updates inside leave no trace."""
+    modules = [state.student, *([state.ema.module] if state.ema else [])]
+    tensors = [*others, state.first_bad, *([] if state.memory is None else [state.memory])]
+    tensors += [tensor.detach() for module in modules for tensor in (*module.parameters(), *module.buffers())]
+    of_optimizer = _tensors(state.optimizer)
+    before = [tensor.clone() for tensor in (*tensors, *of_optimizer)]
+    yield
+    copy([*tensors, *of_optimizer], before)
+    for tensor in _tensors(state.optimizer)[len(of_optimizer) :]:
+        tensor.zero_()  # made inside
+
+
+def _tensors(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    return [value for kept in optimizer.state.values() for value in kept.values() if isinstance(value, Tensor)]

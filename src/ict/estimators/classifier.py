@@ -1,0 +1,127 @@
+"""The scikit-learn front: `fit(X, y)` with -1 for the unlabeled examples."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor, nn
+
+from ict.data.array_inputs import fit_inputs
+from ict.data.labels import UNLABELED, encode
+from ict.engine.device import Device
+from ict.estimators.auto import AUTO, choose
+from ict.estimators.fitter import Fitter
+from ict.models.trained_network import TrainedNetwork
+
+Array = NDArray[Any]
+
+
+class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Any method as a scikit-learn classifier.
+
+    method: "auto" compares supervised training, graph propagation and ICT on folds of the labeled examples and keeps
+        the best; or "graph", or a method that `ict list` shows for digits-100, such as "ict" or "mean-teacher".
+    network: a module that returns logits; none: one that fits the shape of X.
+    steps: updates; none: by the number of examples. settings: texts such as "train.weight=30". device, random_state.
+    verbose: 1 for a progress bar in a terminal.
+
+    X is [n, features], [n, h, w], [n, h, w, c] or [n, c, h, w]; y holds -1, None or NaN where a label is unknown.
+    After `fit`: `classes_`, `transduction_` (the label of every example), `method_`, and with "auto" `verdict_`,
+    whether the unlabeled examples helped, by how much and how sure that is; `remark_` says it in a sentence.
+    """
+
+    def __init__(
+        self,
+        method: str = AUTO,
+        *,
+        network: nn.Module | None = None,
+        steps: int | None = None,
+        settings: tuple[str, ...] = (),
+        device: Device = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.method = method
+        self.network = network
+        self.steps = steps
+        self.settings = settings
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, unlabeled_X: Any = None) -> "SemiSupervisedClassifier":
+        """Train on labeled and unlabeled examples; Ctrl-C ends training early and leaves a usable model."""
+        if y is None:
+            raise ValueError("This estimator requires y to be passed, but the target y is None.")
+        X = validate_data(self, _plain(X), allow_nd=True, dtype="numeric")
+        known = encode(y, len(X))
+        check_classification_targets(known.classes)
+        self.classes_, labels = known.classes, known.labels
+        if unlabeled_X is not None:
+            more = validate_data(self, _plain(unlabeled_X), allow_nd=True, dtype="numeric", reset=False)
+            X, labels = np.concatenate([X, more]), np.concatenate([labels, np.full(len(more), UNLABELED)])
+        self.inputs_ = fit_inputs(X)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        fitter = Fitter(self.network, self.steps, tuple(self.settings), self.device, self.verbose)
+        inputs = self.inputs_(X)
+        if self.method == AUTO:
+            choice = choose(fitter, inputs, labels, len(self.classes_), seed)
+            self.method_, self.model_ = choice.method, choice.model
+            self.verdict_, self.fold_errors_, self.remark_ = choice.verdict, choice.errors, choice.remark
+        else:
+            self.method_ = self.method
+            self.model_ = fitter.fit(self.method, inputs, labels, len(self.classes_), seed)
+        self.n_iter_ = self.model_.n_updates if isinstance(self.model_, TrainedNetwork) else 1
+        guesses = self.model_.predict_proba(inputs).argmax(1)
+        self.transduction_ = self.classes_[np.where(labels == UNLABELED, guesses, labels)]
+        return self
+
+    def predict_proba(self, X: Any) -> Array:
+        """Class probabilities [n, classes], in the order of `classes_`."""
+        check_is_fitted(self)
+        X = validate_data(self, _plain(X), allow_nd=True, dtype="numeric", reset=False)
+        return self.model_.predict_proba(self.inputs_(X))
+
+    def predict(self, X: Any) -> Array:
+        """The most probable class of each example."""
+        check_is_fitted(self)
+        guesses: Array = self.classes_[self.predict_proba(X).argmax(1)]
+        return guesses
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+class ICTClassifier(SemiSupervisedClassifier):
+    """Interpolation Consistency Training as a scikit-learn classifier; parameters as for its base, less `method`."""
+
+    def __init__(
+        self,
+        *,
+        network: nn.Module | None = None,
+        steps: int | None = None,
+        settings: tuple[str, ...] = (),
+        device: Device = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        # spelled out, since scikit-learn reads the parameters from this signature
+        super().__init__(
+            "ict",
+            network=network,
+            steps=steps,
+            settings=settings,
+            device=device,
+            random_state=random_state,
+            verbose=verbose,
+        )
+
+
+def _plain(X: Any) -> Any:
+    return X.detach().cpu().numpy() if isinstance(X, Tensor) else X

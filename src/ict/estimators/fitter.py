@@ -1,0 +1,161 @@
+"""Fitting a method to arrays, without the rest of a run: no folder, no test set."""
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from ict.data.arrays import from_arrays
+from ict.data.dataset import Dataset, Examples
+from ict.data.labels import UNLABELED
+from ict.engine import loop
+from ict.engine.device import Device, pick_device, threads_for, untouched_globals
+from ict.engine.loop import final_network
+from ict.engine.settings import Optimizer
+from ict.estimators.default_recipes import after_seeding, default_recipe, default_steps, seeding_recipe
+from ict.experiment.console import progress_bar
+from ict.experiment.prepare import prepare, updater
+from ict.experts.folds import LabeledKFold
+from ict.experts.graph import GRAPH, GraphPropagation
+from ict.models.trained_network import TrainedNetwork
+from ict.recipes.recipe import OWN, Part, Recipe, change
+
+Array = NDArray[Any]
+GRAPH_LIMIT = 100_000  # rows: beyond that the exact search for neighbors takes minutes
+_FEW_LABELS = 10  # a class, up to which images are seeded
+_TRUSTED = 0.6  # share of held-out labels that a graph must guess to be believed
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is followed while a network is trained, and does not change it."""
+
+    valid: tuple[Array, NDArray[np.int64]] | None = None  # scaled inputs and labels that are not trained on
+    unlabeled: Array | None = None  # scaled inputs on which the network's certainty is followed
+    times: int = 30  # evaluations in a fit
+
+
+class Model(Protocol):
+    def predict_proba(self, inputs: Array, /) -> Array: ...
+
+
+@dataclass(frozen=True)
+class Fitter:
+    """How a method is fitted: everything but the data."""
+
+    network: nn.Module | None = None
+    steps: int | None = None
+    settings: tuple[str, ...] = ()
+    device: Device = "auto"
+    verbose: int = 0
+    title: str = ""  # of the progress bar; by default the method
+
+    def fit(
+        self,
+        method: str,
+        inputs: Array,
+        labels: NDArray[np.int64],
+        n_classes: int,
+        seed: int,
+        look: Look | None = None,
+    ) -> Model:
+        """`inputs` are scaled, [n, features] or [n, c, h, w]; `labels` are -1 where unknown."""
+        if method == GRAPH:
+            return GraphPropagation().fit(inputs, labels)
+        valid = look.valid if look else None
+        data = _balanced(from_arrays(inputs, labels, valid=valid, classes=tuple(map(str, range(n_classes)))))
+        recipe = default_recipe(method, data.shape, len(data.train), self.steps)
+        if look:
+            recipe = replace(recipe, eval=replace(recipe.eval, every=max(recipe.train.steps // look.times, 1)))
+        network = self.network
+        if network is not None:
+            own = Part(OWN, {"class": type(network).__qualname__})
+            # nothing is known about it, so an optimizer that asks for little: without batch norm SGD's rate collapses
+            recipe = replace(recipe, network=own, optimizer=Optimizer(name="adam", lr=1e-3))
+        guesses = graph_guesses(inputs, labels, seed) if method == "ict" else None
+        seeding = 0
+        if guesses is not None:
+            guessed = replace(data, train=Examples(data.train.x, torch.from_numpy(guesses)), labeled_rows=None)
+            if inputs.ndim == 2:
+                data = guessed  # without shifts consistency alone would forget them
+            else:
+                same = [setting for setting in self.settings if setting.startswith(("network", "inputs."))]
+                seeded = self._train(seeding_recipe(change(recipe, same)), guessed, network, seed)
+                if seeded.interrupted:
+                    return seeded
+                network, recipe, seeding = seeded.module, after_seeding(recipe), seeded.n_updates
+        return replace(self._train(change(recipe, self.settings), data, network, seed, look), seeding=seeding)
+
+    def shorter(self, times: int, n_examples: int) -> "Fitter":
+        """The same with that many times fewer updates, and silent."""
+        steps = self.steps or default_steps(n_examples)
+        return replace(self, steps=max(steps // times, 1), verbose=0)
+
+    def _train(
+        self, recipe: Recipe, data: Dataset, network: nn.Module | None, seed: int, look: Look | None = None
+    ) -> TrainedNetwork:
+        target = pick_device(self.device)
+        history: list[loop.Record] = []
+        interrupted = False
+        with untouched_globals(target, threads_for(data)):
+            job = prepare(recipe.resolved(), seed, data, network, target)
+            unlabeled = None if look is None or look.unlabeled is None else torch.from_numpy(look.unlabeled)
+            watch = loop.Watch(job.valid, job.view, recipe.eval, unlabeled=unlabeled)
+            with progress_bar(recipe.train.steps, self.title or recipe.name, shown=bool(self.verbose)) as advance:
+
+                def record(metrics: loop.Record) -> None:
+                    history.append(metrics)
+                    advance(metrics)
+
+                try:
+                    loop.train(job.program, job.state, watch, record, None, updater(job))
+                except KeyboardInterrupt:
+                    interrupted = True
+                    warnings.warn(
+                        f"interrupted after {job.state.step} updates; the model is as good as that.", stacklevel=4
+                    )
+            module = final_network(job.program, job.state, recipe.swa).eval()
+        return TrainedNetwork(module, job.state.step, recipe.to_dict(), interrupted, tuple(history))
+
+
+def graph_guesses(inputs: Array, labels: NDArray[np.int64], seed: int) -> NDArray[np.int64] | None:
+    """A class for every row by graph propagation; none where it would not help, or cannot be believed.
+
+    Vectors are always helped. Images, whose shifts teach a network more, only while labels are few.
+    """
+    counts = np.bincount(labels[labels >= 0])
+    if len(labels) > GRAPH_LIMIT or (labels >= 0).all() or len(counts) < 2:
+        return None
+    if inputs.ndim > 2 and counts.max() > _FEW_LABELS:
+        return None
+    if counts.min() >= 2:
+        right = []
+        for hidden, held_out in hidden_folds(labels, 2, seed):
+            probs = GraphPropagation().fit(inputs, hidden).transduction.probs
+            right.append((probs[held_out].argmax(1) == labels[held_out]).mean())
+        if np.mean(right) < _TRUSTED:
+            return None
+    guesses: NDArray[np.int64] = GraphPropagation().fit(inputs, labels).transduction.probs.argmax(1)
+    return np.where(labels >= 0, labels, guesses)
+
+
+def hidden_folds(labels: NDArray[np.int64], n_folds: int, seed: int) -> Iterator[tuple[NDArray[np.int64], Array]]:
+    """For each fold of the labeled rows the labels without it, and its rows."""
+    for _, held_out in LabeledKFold(n_folds, random_state=seed % 2**32).split(labels, labels):
+        hidden = labels.copy()
+        hidden[held_out] = UNLABELED
+        yield hidden, held_out
+
+
+def _balanced(data: Dataset) -> Dataset:
+    """Labeled rows repeated so that every class is drawn about as often as the largest."""
+    labels = data.train.y.numpy()
+    rows = np.flatnonzero(labels >= 0)
+    counts = np.bincount(labels[rows])
+    repeats = np.round(counts.max() / counts[labels[rows]]).astype(int)
+    return replace(data, labeled_rows=torch.from_numpy(np.repeat(rows, repeats)))

@@ -1,0 +1,103 @@
+"""What a person sees while several runs train: a table that moves in a terminal, a line for each run elsewhere."""
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from statistics import fmean
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from ict.experiment.console import percent, validation_error
+from ict.experiment.pool import Record, Result, Task
+
+
+@dataclass
+class _Progress:
+    """How far one run is."""
+
+    steps: int
+    step: int = 0
+    seconds: float = 0.0
+    valid_error: float | None = None
+    result: Result | None = None
+
+
+class LiveTable:
+    """Takes records and results of runs, and draws them as one row a recipe."""
+
+    def __init__(self, tasks: Sequence[Task], names: Sequence[str], workers: int) -> None:
+        """`names` of recipes in the order of their rows."""
+        self.workers, self.began = workers, time.monotonic()
+        self.runs = [_Progress(task.recipe.train.steps) for task in tasks]
+        self.rows = {
+            name: [r for r, t in zip(self.runs, tasks, strict=True) if t.recipe.name == name] for name in names
+        }
+
+    def progress(self, index: int, record: Record) -> None:
+        run = self.runs[index]
+        run.step, run.seconds = record["step"], record["seconds"]
+        if (error := validation_error(record)) is not None:
+            run.valid_error = error
+
+    def finished(self, index: int, result: Result) -> None:
+        run = self.runs[index]
+        run.result, run.step = result, run.steps
+        run.seconds, run.valid_error = result.get("seconds", 0.0), result.get("valid_error", run.valid_error)
+
+    def remaining(self) -> float | None:
+        """Seconds, by what an update of each recipe has taken so far; none while nothing has been measured."""
+        paces = {n: fmean(p) for n, runs in self.rows.items() if (p := [r.seconds / r.step for r in runs if r.seconds])}
+        if not paces:
+            return None
+        usual = fmean(paces.values())
+        left = [(r.steps - r.step) * paces.get(name, usual) for name, runs in self.rows.items() for r in runs]
+        busy = min(self.workers, sum(run.result is None for run in self.runs))
+        return max(sum(left) / max(busy, 1), max(left))
+
+    def __rich__(self) -> Table:
+        elapsed, left = time.monotonic() - self.began, self.remaining()
+        times = f"{clock(elapsed)} elapsed, {'unknown' if left is None else clock(left)} remaining"
+        table = Table("method", caption=times, caption_justify="left")
+        for title in ("runs", "updates", "validation error", "test error"):
+            table.add_column(title, justify="right")
+        for name, runs in self.rows.items():
+            valid = [run.valid_error for run in runs if run.valid_error is not None]
+            results = [run.result for run in runs if run.result is not None]
+            table.add_row(
+                name.partition("/")[2],
+                f"{len(results)}/{len(runs)}",
+                f"{sum(run.step for run in runs) / sum(run.steps for run in runs):.0%}",
+                percent(fmean(valid)) if valid else "",
+                ", ".join("diverged" if "diverged" in result else percent(result["test_error"]) for result in results),
+            )
+        return table
+
+
+@contextmanager
+def watch(tasks: Sequence[Task], names: Sequence[str], workers: int) -> Iterator[LiveTable]:
+    """A table on stderr for as long as this lasts, or a line for each finished run when that is no terminal."""
+    if not sys.stderr.isatty():
+        yield _Lines(tasks, names, workers)
+        return
+    table = LiveTable(tasks, names, workers)
+    with Live(console=Console(stderr=True), get_renderable=table.__rich__, transient=True):
+        yield table
+
+
+class _Lines(LiveTable):
+    def finished(self, index: int, result: Result) -> None:
+        super().finished(index, result)
+        outcome = "diverged" if "diverged" in result else f"test error {percent(result['test_error'])}"
+        done = sum(run.result is not None for run in self.runs)
+        text = f"{result['recipe']} seed {result['seed']}: {outcome} ({done} of {len(self.runs)} runs)"
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+
+def clock(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))

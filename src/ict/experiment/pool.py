@@ -1,0 +1,226 @@
+"""Several runs at once, each in a process with one thread: small networks gain nothing from more.
+
+A worker has one pipe: tasks come in, records and results go out. When the parent is gone, however it went, the pipe
+ends and so does the worker.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+import traceback
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+from ict.base.errors import Diverged, UserError, show_warning
+from ict.engine.device import Device
+from ict.experiment.run import Mode, train
+from ict.experiment.run_folder import Folder
+from ict.recipes.recipe import Recipe
+
+THREADS = 1
+Record = dict[str, Any]
+Result = dict[str, Any]
+Pipe = Connection
+_STOP = (signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A run of a resolved recipe."""
+
+    recipe: Recipe
+    seed: int
+    out: Path
+    device: Device = "cpu"
+    data_dir: Path | None = None
+    mode: Mode = "exact"
+
+
+def run_all(
+    tasks: Sequence[Task],
+    workers: int,
+    progress: Callable[[int, Record], None],
+    finished: Callable[[int, Result], None] | None = None,
+    *,
+    keep_diverged: bool = False,
+) -> list[Result]:
+    """The result of every task, in order; `progress` gets a task's index and its records, `finished` its result.
+
+    Finished runs are reused, interrupted ones go on from their checkpoints. The first failure ends the whole; with
+    `keep_diverged` a run that diverged has a result of its own, whose key "diverged" holds the message.
+    """
+    results: dict[int, Result] = {}
+
+    def finish(index: int, result: Result) -> None:
+        results[index] = result
+        if finished:
+            finished(index, result)
+
+    waiting: deque[int] = deque()
+    for index, task in enumerate(tasks):
+        old = _old_result(task)
+        if old is None:
+            waiting.append(index)
+        else:
+            finish(index, old)
+    with crew(min(workers, len(waiting)), _run) as pipes:
+        busy: dict[Pipe, int] = {}
+        while waiting or busy:
+            for pipe in pipes:
+                if waiting and pipe not in busy:
+                    busy[pipe] = waiting.popleft()
+                    pipe.send(tasks[busy[pipe]])
+            ready = wait(list(busy))
+            for pipe in [pipe for pipe in busy if pipe in ready]:
+                index = busy[pipe]
+                kind, content = _receive(pipe, tasks[index])
+                if kind == "record":
+                    progress(index, content)
+                    continue
+                del busy[pipe]
+                finish(index, content if kind == "result" else _failed(content, tasks[index], keep_diverged))
+    return [results[index] for index in range(len(tasks))]
+
+
+def _old_result(task: Task) -> Result | None:
+    folder = Folder(task.out)
+    folder.check(task.recipe, task.seed, resume=True, force=False)
+    return folder.load_result()
+
+
+def _receive(pipe: Pipe, task: Task) -> tuple[str, Any]:
+    try:
+        kind, content = pipe.recv()
+    except (EOFError, OSError):
+        raise UserError(
+            f"{task.recipe.name} seed {task.seed}: its process was ended from outside, perhaps for want of memory; "
+            "the same command goes on from the last checkpoint."
+        ) from None
+    return kind, content
+
+
+def _failed(problem: Exception, task: Task, keep_diverged: bool) -> Result:
+    if keep_diverged and isinstance(problem, Diverged):
+        recipe = task.recipe
+        return {"recipe": recipe.name, "recipe_id": recipe.hash, "seed": task.seed, "diverged": str(problem)}
+    if isinstance(problem, UserError | Diverged):
+        raise type(problem)(f"{task.recipe.name}: {problem}")
+    raise problem
+
+
+@contextmanager
+def crew(size: int, run: Callable[[Pipe, Any], tuple[str, Any]]) -> Iterator[list[Pipe]]:
+    """Pipes to that many workers, which answer what is sent to them by what `run`, a module's function, makes of it.
+
+    They stop at the end; after a failure or Ctrl-C each saves a checkpoint first.
+    """
+    context = multiprocessing.get_context("spawn")  # a forked torch can deadlock in its thread pool
+    pipes, processes = [], []
+    with sigterm_interrupts():
+        try:
+            for _ in range(size):
+                ours, theirs = context.Pipe()
+                pipes.append(ours)
+                process = context.Process(target=_work, args=(theirs, run), daemon=True)
+                _start(process)
+                processes.append(process)
+                theirs.close()  # or a worker's death would not end the pipe
+            yield pipes
+        except BaseException as problem:
+            # A terminal sends its signal to the workers too. Twice the same would make them drop everything, so they
+            # hear of it by the other one.
+            other = signal.SIGINT if problem.args == (signal.SIGTERM,) else signal.SIGTERM
+            for process in processes:
+                if process.is_alive() and process.pid:
+                    os.kill(process.pid, other)
+            for pipe, process in zip(pipes, processes, strict=False):
+                _dismiss(pipe, process)
+            raise
+        finally:
+            for pipe in pipes:
+                pipe.close()
+        for process in processes:
+            process.join()
+
+
+def _dismiss(pipe: Pipe, process: multiprocessing.process.BaseProcess) -> None:
+    """Wait for a worker that was told to stop.
+
+    Its pipe stays open meanwhile: a record that cannot be sent would cost the checkpoint. A signal can get lost, in the
+    middle of an import for one; such a worker brings its task to an end, and stops when it finds the pipe closed.
+    """
+    with suppress(EOFError, OSError):
+        while pipe.recv()[0] == "record":
+            pass
+    pipe.close()
+    process.join()
+
+
+def _start(process: multiprocessing.process.BaseProcess) -> None:
+    """Start a worker that is deaf to signals until it can handle them, so that none dies with a traceback."""
+    resource_tracker.ensure_running()  # starting it would unblock the signals again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def sigterm_interrupts() -> Iterator[None]:
+    """SIGTERM is as good as Ctrl-C: the workers would outlive a parent that it ended at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        raise KeyboardInterrupt(number)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _work(pipe: Pipe, run: Callable[[Pipe, Any], tuple[str, Any]]) -> None:
+    """Run what comes in until nothing more can come."""
+    torch.set_num_threads(THREADS)
+    warnings.showwarning = show_warning
+    for number in _STOP:
+        signal.signal(number, signal.default_int_handler)
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP)
+        while True:
+            pipe.send(run(pipe, pipe.recv()))
+    except (KeyboardInterrupt, EOFError, BrokenPipeError):
+        os._exit(0)  # told to stop, or nothing left to do; an orderly end would take torch seconds and save nothing
+
+
+def _run(pipe: Pipe, task: Task) -> tuple[str, Any]:
+    try:
+        run = train(
+            task.recipe,
+            seed=task.seed,
+            out=task.out,
+            device=task.device,
+            mode=task.mode,
+            resume=True,
+            data_dir=task.data_dir,
+            log=lambda record: pipe.send(("record", record)),
+        )
+    except Exception as problem:
+        problem.add_note(traceback.format_exc())  # pickling drops the traceback itself
+        return "failed", problem
+    return "result", run.result

@@ -1,0 +1,264 @@
+"""Everything a run is made of, made ready and checked: from a resolved recipe and its data to the first update."""
+
+import os
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ict.algorithms import ALGORITHMS
+from ict.base.errors import UserError
+from ict.base.rng import Rng, Use, default_generator, fold
+from ict.contract import Algorithm, Needs
+from ict.data import DATASETS
+from ict.data.dataset import Dataset, Examples
+from ict.data.normalize import Whiten, fit
+from ict.data.split import Indices, given, split
+from ict.engine.batches import Batches
+from ict.engine.device import fits
+from ict.engine.distributed import Ranks
+from ict.engine.evaluate import error
+from ict.engine.fast.cuda_graph import Captured
+from ict.engine.input_transform import View
+from ict.engine.schedule import make_plan
+from ict.engine.state import State, make_state
+from ict.engine.step import Program, update
+from ict.experiment.provenance import provenance
+from ict.experiment.run_folder import Folder
+from ict.networks import NETWORKS
+from ict.networks.staged import Staged
+from ict.recipes.recipe import Part, Recipe
+
+_ALONE = Ranks()
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything a run is made of, ready for its first update."""
+
+    recipe: Recipe
+    seed: int
+    data: Dataset
+    indices: Indices
+    view: View
+    program: Program
+    state: State
+
+    @property
+    def valid(self) -> Examples:
+        rows = torch.from_numpy(self.indices.valid)
+        return self.data.valid or Examples(self.data.train.x[rows], self.data.train.y[rows])
+
+    def result(self, final: nn.Module) -> dict[str, Any]:
+        """The errors of the finished networks. The only place that reads the test set, once."""
+        recipe, state, valid = self.recipe, self.state, self.valid
+        test = limited(self.data.test, recipe.eval.test_limit)
+
+        def wrong(network: nn.Module | None, examples: Examples) -> float | None:
+            if network is None or not len(examples):
+                return None
+            return error(network, examples, self.view, recipe.eval.batch)
+
+        best = None
+        if state.best:
+            best = deepcopy(state.evaluated)
+            best.load_state_dict(state.best.weights)
+        networks = {
+            "student": state.student,
+            "teacher": state.ema.module if state.ema else None,
+            "swa": state.swa.module if state.swa else None,
+        }
+        errors = {name: wrong(network, test) for name, network in networks.items()}
+        (evaluated,) = (name for name, network in networks.items() if network is final)
+        return {
+            "recipe": recipe.name,
+            "recipe_id": recipe.hash,
+            "seed": self.seed,
+            "steps": state.step,
+            "seconds": round(state.seconds, 3),
+            "test_error": errors[evaluated],
+            "test_error_best": wrong(best, test),
+            **{f"test_error_{name}": e for name, e in errors.items()},
+            "valid_error": wrong(final, valid),
+            "valid_error_best": state.best.error if state.best else None,
+            "best_step": state.best.step if state.best else None,
+            "partial": len(test) < len(self.data.test),
+            "n_test": len(test),
+            "n_valid": len(valid),
+            "n_labeled": len(self.indices.labeled),
+            "n_unlabeled": len(self.indices.unlabeled),
+            "n_parameters": sum(p.numel() for p in state.student.parameters()),
+            "resumed_from": state.resumed_from,
+            "ranks": self.program.ranks.size,
+            **provenance(state.first_bad.device),
+            "settings": recipe.to_dict(),
+        }
+
+
+def prepare(
+    recipe: Recipe,
+    seed: int,
+    data: Dataset,
+    network: nn.Module | None,
+    device: torch.device,
+    resumed: Folder | None = None,
+    resident: bool | None = None,
+    ranks: Ranks = _ALONE,
+) -> Job:
+    """A resolved recipe made ready; the transform is read from the folder of a run that goes on.
+
+    `resident`: whether the training examples are copied to the device once, or stay in the host's memory, from where
+    each batch is fetched; by default the first where they fit.
+    """
+    indices = _split(recipe, data, seed)
+    student = (build_network(recipe, data, seed) if network is None else deepcopy(network)).to(device)
+    view = View(recipe.inputs, fitted_scale(recipe, data, resumed, device))
+    _try_forward(student, view, data)
+    algorithm = _algorithm(recipe.algorithm)
+    _check_needs(algorithm, recipe, student)
+    if algorithm.needs.views and not len(indices.unlabeled):
+        raise UserError(f"algorithm {recipe.algorithm.name} needs unlabeled examples, and the split leaves none.")
+    labeled, unlabeled = torch.from_numpy(indices.labeled), torch.from_numpy(indices.unlabeled)
+    known = torch.full_like(data.train.y, -1)  # no other label can reach training
+    known[labeled] = data.train.y[labeled]
+    x = data.train.x
+    if resident is None:
+        resident = fits(x, device)
+    examples = Examples(x.to(device) if resident else x, known.to(device))
+    batches = Batches(
+        examples, labeled, unlabeled, view, recipe.train, algorithm.needs.views, seed, ranks.share, data.order
+    )
+    plan = make_plan(recipe.train, recipe.optimizer, recipe.rate, recipe.average, recipe.swa)
+    rng = Rng(device, share=ranks.share)
+    program = Program(algorithm, plan, batches, seed, rng, recipe.average.when == "before", ranks)
+    memory = torch.zeros(len(examples), len(data.classes), device=device) if algorithm.needs.memory else None
+    state = make_state(student, recipe.optimizer, recipe.average, recipe.swa, memory)
+    return Job(recipe, seed, data, indices, view, program, state)
+
+
+def updater(job: Job, fast: bool = False, shared: bool = False) -> Callable[[Program, State], None]:
+    """What does an update of this job: a captured step on a GPU, the eager one elsewhere.
+
+    Where ranks share batch norm they talk to each other in the middle of a step, which a graph cannot hold.
+    """
+    if job.state.first_bad.device.type == "cuda" and not shared:
+        return Captured(job.program, job.state, fast=fast)
+    return update
+
+
+def load_data(recipe: Recipe, seed: int, data_dir: str | Path | None = None) -> Dataset:
+    """The recipe's dataset, read from `data_dir` or the folder in the variable ICT_DATA."""
+    where = data_dir or os.environ.get("ICT_DATA")
+    reader = DATASETS[recipe.dataset.name]
+    data: Dataset = reader(Path(where) if where else None, seed, **recipe.dataset.options)
+    return data
+
+
+def _split(recipe: Recipe, data: Dataset, seed: int) -> Indices:
+    labels, settings = data.train.y.cpu().numpy(), recipe.split
+    if settings.labeled is None:
+        return given(labels, None if data.labeled_rows is None else data.labeled_rows.numpy())
+    return split(
+        labels,
+        labeled=settings.labeled,
+        valid=settings.valid,
+        unlabeled=settings.unlabeled,
+        n_classes=len(data.classes),
+        seed=seed,
+    )
+
+
+def build_network(recipe: Recipe, data: Dataset, seed: int) -> nn.Module:
+    cpu = torch.device("cpu")  # weights are drawn there, so that they are the same on every device
+    default_generator(cpu).manual_seed(fold(seed, Use.INIT))
+    make = NETWORKS[recipe.network.name]
+    module: nn.Module = make(data.shape, len(data.classes), **recipe.network.options)
+    return module
+
+
+def fitted_scale(recipe: Recipe, data: Dataset, folder: Folder | None, device: torch.device) -> Whiten:
+    """Fitted on all training inputs, or read back from the run's folder."""
+    inputs = recipe.inputs
+    if folder is None or not folder.inputs.exists():
+        how: dict[str, Any] = {"scale": inputs.scale, "zca": inputs.zca, "epsilon": inputs.zca_epsilon}
+        return fit(data.train.x, device=device, **how).to(device)
+    whiten = Whiten(data.shape, scale=inputs.scale, zca=inputs.zca != "none")
+    load_into(whiten, folder, folder.inputs)
+    return whiten.to(device)
+
+
+def load_into(module: nn.Module, folder: Folder, path: Path) -> None:
+    """The tensors in a file of the run, if they are those of its recipe."""
+    try:
+        module.load_state_dict(folder.load_tensors(path))
+    except RuntimeError as problem:
+        raise UserError(f"{path} does not fit {folder.recipe.name} beside it ({reason(problem)}).") from None
+
+
+def reason(problem: Exception) -> str:
+    """Its first reason: torch names every tensor in a line of its own, below a heading."""
+    heading, *reasons = str(problem).splitlines() or [type(problem).__name__]
+    return (reasons or [heading])[0].strip().rstrip(".")
+
+
+def _try_forward(student: nn.Module, view: View, data: Dataset) -> None:
+    """Catches a network that does not fit the data before training starts."""
+    student.eval()
+    device = next(student.parameters()).device
+    try:
+        with torch.no_grad():
+            logits = student(view(data.train.x[:2].to(device)))
+    except (RuntimeError, ValueError, TypeError) as problem:
+        raise UserError(f"the network cannot take examples of shape {data.shape}: {problem}") from None
+    expected = (min(2, len(data.train)), len(data.classes))
+    if not isinstance(logits, Tensor) or tuple(logits.shape) != expected:
+        got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        raise UserError(
+            f"the network returns {got} for {expected[0]} examples: it must return logits of shape {expected}."
+        )
+
+
+def _algorithm(part: Part) -> Algorithm:
+    made = ALGORITHMS[part.name](**part.options)
+    if not isinstance(getattr(made, "needs", None), Needs) or not callable(getattr(made, "loss", None)):
+        raise UserError(f"algorithm {part.name} has no 'loss' or no 'needs': write it as docs/extend.md shows.")
+    algorithm: Algorithm = made
+    return algorithm
+
+
+def _check_needs(algorithm: Algorithm, recipe: Recipe, student: nn.Module) -> None:
+    """Refuse a recipe that cannot give the algorithm what it needs, before anything is trained."""
+    name, needs, average = recipe.algorithm.name, algorithm.needs, recipe.average
+    if average.decay is not None and average.batchnorm == "own" and not needs.teacher:
+        raise UserError(
+            f"algorithm {name} never runs its teacher, so the teacher has no batch-norm statistics "
+            "of its own: set average.batchnorm=averaged, or average.decay=none."
+        )
+    if recipe.train.layout != "apart" and not needs.labels_within:
+        raise UserError(
+            f"train.layout is {recipe.train.layout}: algorithm {name} takes its labels from a batch of their own, "
+            "so set train.layout=apart."
+        )
+    train = recipe.train
+    batch = train.unlabeled_batch + (train.labeled_batch if train.layout == "joined" else 0)
+    if needs.halves and batch % (2 * train.pair_groups):
+        raise UserError(
+            f"train.unlabeled_batch is {train.unlabeled_batch}: {name} pairs the halves of its batch of {batch}, "
+            f"so {2 * train.pair_groups} must divide that."
+        )
+    stages = student.n_stages if isinstance(student, Staged) else 0
+    if needs.stages > stages:
+        depth = recipe.algorithm.options.get("depth")
+        cause = f"algorithm {name} looks into the network" if depth is None else f"algorithm.depth is {depth}"
+        raise UserError(
+            f"{cause}, which takes at least {needs.stages} stages, and network {recipe.network.name} has {stages}: "
+            f"choose another {'network' if depth is None else 'depth or network'}."
+        )
+
+
+def limited(test: Examples, limit: int | None) -> Examples:
+    return test if limit is None else Examples(test.x[:limit], test.y[:limit])

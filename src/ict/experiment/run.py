@@ -1,0 +1,294 @@
+"""One run: (recipe, seed, folder) to a trained network and result.json."""
+
+import warnings
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ict.base.errors import UserError
+from ict.base.files import write_json
+from ict.data.dataset import Dataset, Examples
+from ict.engine import checkpoint, distributed, loop
+from ict.engine.device import Device, check_fast, memory_told, pick_device, threads_for, untouched_globals
+from ict.engine.distributed import Ranks
+from ict.engine.evaluate import error
+from ict.engine.fast.cuda_graph import evaluator
+from ict.engine.input_transform import View
+from ict.engine.loop import final_network
+from ict.engine.state import State
+from ict.engine.sync_batch_norm import shared_norms
+from ict.experiment.prepare import (
+    Job,
+    build_network,
+    fitted_scale,
+    limited,
+    load_data,
+    load_into,
+    prepare,
+    reason,
+    updater,
+)
+from ict.experiment.provenance import provenance
+from ict.experiment.run_folder import Folder
+from ict.recipes import find
+from ict.recipes.recipe import OWN, Part, Recipe, change
+
+_CHUNK = 4096  # examples that are hashed at a time
+_LOOK = ("step", "seconds", "valid_error_student", "valid_error_teacher")  # what the curve has of a record
+_MANY_BYTES = 2**30  # of a validation set that is not kept on the device
+
+Mode = Literal["exact", "fast"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run. `network` is what `test_error` speaks of: the plain mean, else the teacher, else the student."""
+
+    result: dict[str, Any]
+    network: nn.Module
+    view: View
+    folder: Path | None
+
+    @torch.no_grad()
+    def predict_proba(self, x: Tensor) -> Tensor:
+        """Class probabilities [N, C] of examples as they were handed to training."""
+        self.network.eval()
+        device = next(self.network.parameters()).device
+        logits: Tensor = self.network(self.view(x.to(device)))
+        return logits.softmax(1)
+
+
+def train(
+    recipe: str | Recipe,
+    *,
+    seed: int = 0,
+    out: str | Path | None = None,
+    data: Dataset | None = None,
+    network: nn.Module | None = None,
+    settings: Iterable[str] = (),
+    device: Device = "auto",
+    mode: Mode = "exact",
+    resume: bool = False,
+    force: bool = False,
+    data_dir: str | Path | None = None,
+    checkpoint_seconds: float = 10.0,
+    test: bool = True,
+    log: Callable[[loop.Record], None] | None = None,
+    sync_bn: bool | None = None,
+) -> Run:
+    """Train by a recipe and evaluate once on the test set.
+
+    `recipe` is a name that `ict list` shows, a JSON file or a `Recipe`; `settings` are texts such as
+    "train.steps=500". `data` (see `from_arrays`) and `network` replace the recipe's own; the module handed in
+    is copied, not changed. Without `out` nothing is written. `log` gets a dict every few steps. Without `test` the test
+    set is dropped as soon as the data is read: no choice can have been made on it, and the result says so.
+
+    Processes that torchrun has started share the run: each takes an equal part of every batch, and the first one
+    writes and logs. `sync_bn`: batch norm by the whole batch; by default where there are several, unless in fast mode.
+    """
+    ranks = distributed.joined()
+    with ranks.together():
+        target = pick_device(device)
+        fast = mode == "fast" and target.type == "cuda"
+        if mode == "fast" and not fast:
+            warnings.warn(f"fast mode needs a GPU: running the exact step on {target.type}.", stacklevel=2)
+        check_fast(fast)
+        shared = _check_sync(sync_bn, fast, ranks)
+        recipe, data = _fill_in(recipe, settings, data, network, seed, data_dir)
+        _check_shares(recipe, ranks)
+        if not test:
+            data = replace(data, test=limited(data.test, 0))
+        folder = Folder(Path(out)) if out is not None else None
+        if folder:
+            folder.check(recipe, seed, resume=resume, force=force)
+        threads = threads_for(data)
+    with ExitStack() as held:  # the folder, until the result is written
+        with memory_told(target), untouched_globals(target, threads, exact=not fast):
+            with ranks.together():
+                given = folder if resume and not force else None
+                job = prepare(recipe, seed, data, network, target, given, ranks=ranks)
+            # a network of the caller's own may have been drawn anew by each process
+            ranks.copy_first_(t for one in job.state.networks for t in (*one.parameters(), *one.buffers()))
+            if folder:
+                finished = None if force else _finished(folder, job, ranks, test)
+                if finished is not None:
+                    return finished
+                ranks.by_first(lambda: held.enter_context(folder.alone()))
+                _begin(folder, job, ranks, resume=resume, force=force)
+            saver = checkpoint.Saver(folder.path, checkpoint_seconds) if folder and ranks.first else None
+            final, curve = _trained(job, ranks, folder, saver, log, fast=fast, shared=shared)
+        with memory_told(target), untouched_globals(target, threads):
+            told = {"tested": test, "mode": "fast" if fast else "exact"}
+            result = ranks.by_first(lambda: job.result(final) | told | _history(folder, curve))
+            if folder and ranks.first:
+                folder.save_tensors(folder.model, final.state_dict())
+                write_json(folder.result, result)
+    return Run(result, final, job.view, folder.path if folder else None)
+
+
+def _trained(
+    job: Job,
+    ranks: Ranks,
+    folder: Folder | None,
+    saver: checkpoint.Saver | None,
+    log: Callable[[loop.Record], None] | None,
+    *,
+    fast: bool,
+    shared: bool,
+) -> tuple[nn.Module, list[loop.Record]]:
+    """The network that the run ends with, and its validation errors on the way."""
+    state, target = job.state, job.state.first_bad.device
+    curve = _looks(folder.read_metrics()) if folder and ranks.first else []
+
+    def record(metrics: loop.Record) -> None:
+        curve.extend(_looks([metrics]))
+        if folder:
+            folder.add_metrics(metrics)
+        if log:
+            log(metrics)
+
+    valid = _on_device(job.valid, target)
+    watch = loop.Watch(valid, job.view, job.recipe.eval, evaluator if fast else None)
+    with shared_norms(ranks, state.networks if shared else ()):
+        loop.train(job.program, state, watch, record, saver, updater(job, fast, shared))
+        return final_network(job.program, state, job.recipe.swa), curve
+
+
+def _on_device(examples: Examples, device: torch.device) -> Examples:
+    """Where they are looked at again and again, unless they are many."""
+    return examples if examples.x.nbytes > _MANY_BYTES else Examples(examples.x.to(device), examples.y.to(device))
+
+
+def _looks(records: Iterable[loop.Record]) -> list[loop.Record]:
+    """The validation errors over a run: what the records say that were made when it was looked at."""
+    return [{key: r[key] for key in _LOOK if key in r} for r in records if "valid_error_student" in r]
+
+
+def _history(folder: Folder | None, curve: list[loop.Record]) -> dict[str, Any]:
+    return {"changed_at": folder.changed_at if folder else [], "curve": curve}
+
+
+def _finished(folder: Folder, job: Job, ranks: Ranks, test: bool) -> Run | None:
+    """The run that the folder holds, if nothing of it is left to do."""
+    # without its model a run is evaluated again, from its last checkpoint
+    result = ranks.by_first(lambda: folder.load_result() if folder.model.exists() else None)
+    # a run that left the test set out is only short of its evaluation
+    if result is None or (test and not result.get("tested", True)):
+        return None
+    if (result["recipe_id"], result["seed"]) != (job.recipe.hash, job.seed):
+        return None  # another process has been here since the folder was checked
+    network = job.state.evaluated
+    ranks.by_first(lambda: load_into(network, folder, folder.model))
+    ranks.copy_first_((*network.parameters(), *network.buffers()))
+    return Run(result, network, job.view, folder.path)
+
+
+def _begin(folder: Folder, job: Job, ranks: Ranks, *, resume: bool, force: bool) -> None:
+    """Load the last checkpoint and make the folder this run's."""
+    # again: until the folder was locked another process may have begun a run in it
+    changed = ranks.by_first(lambda: folder.check(job.recipe, job.seed, resume=resume, force=force))
+    if resume:
+        _resume(folder, job.state, ranks)  # first, since it may refuse, and then nothing must have changed
+
+    def start() -> None:
+        step = job.state.step
+        changed_at = [*folder.changed_at, *([step] if changed else [])] if step else []
+        folder.create(job.recipe, job.seed, changed_at)
+        job.indices.save(folder.split)
+        folder.save_tensors(folder.inputs, job.view.whiten.state_dict())
+
+    ranks.by_first(start)
+
+
+def _check_sync(wanted: bool | None, fast: bool, ranks: Ranks) -> bool:
+    if wanted and fast:
+        raise UserError("mode fast normalizes each rank's part of a batch by itself: leave out --sync-bn.")
+    if wanted and not ranks.launched:
+        raise UserError("--sync-bn is for several ranks: start with torchrun, or leave it out.")
+    return ranks.size > 1 and not fast if wanted is None else wanted
+
+
+def _check_shares(recipe: Recipe, ranks: Ranks) -> None:
+    """Every rank gets as many examples as any other, and no pair is torn apart."""
+    train = recipe.train
+    for name in ("labeled_batch", "unlabeled_batch"):
+        if (size := getattr(train, name)) % ranks.size:
+            raise UserError(f"train.{name} is {size}: {ranks.size} ranks share it, so their number must divide it.")
+    if train.pair_groups % ranks.size:
+        raise UserError(
+            f"train.pair_groups is {train.pair_groups}: {ranks.size} ranks share a batch, and pairs stay inside a "
+            f"group, so set train.pair_groups to {ranks.size} or a multiple of it."
+        )
+
+
+def evaluate(folder: str | Path, *, device: Device = "auto", data_dir: str | Path | None = None) -> dict[str, Any]:
+    """The test error of a finished run's saved model, measured again."""
+    home = Folder(Path(folder))
+    recipe, seed = home.load_recipe()
+    if OWN in (recipe.dataset.name, recipe.network.name):
+        raise UserError(f"{folder} was trained on the caller's own data or network: evaluate it from Python.")
+    data = load_data(recipe, seed, data_dir)
+    target = pick_device(device)
+    if not len(data.test):
+        raise UserError(f"the data of {folder} have no test part, so there is nothing to evaluate on.")
+    with untouched_globals(target, threads_for(data)):
+        network = build_network(recipe, data, seed)
+        load_into(network, home, home.model)
+        view = View(recipe.inputs, fitted_scale(recipe, data, home, target))
+        test = limited(data.test, recipe.eval.test_limit)
+        wrong = error(network.to(target), test, view, recipe.eval.batch)
+    which = {"run": str(folder), "recipe": recipe.name, "recipe_id": recipe.hash, "seed": seed}
+    return which | {"test_error": wrong, "n_test": len(test)} | provenance(target)
+
+
+def default_folder(recipe: Recipe, seed: int, root: Path = Path("runs")) -> Path:
+    """runs/<recipe>/<hash>/seed<n>."""
+    return root / recipe.name.replace("/", "-") / recipe.hash / f"seed{seed}"
+
+
+def _fill_in(
+    recipe: str | Recipe,
+    settings: Iterable[str],
+    data: Dataset | None,
+    network: nn.Module | None,
+    seed: int,
+    data_dir: str | Path | None,
+) -> tuple[Recipe, Dataset]:
+    """The resolved recipe, speaking of the caller's own data and network where there are any, and the data."""
+    recipe = change(find(recipe) if isinstance(recipe, str) else recipe, settings)
+    if network is not None:
+        recipe = replace(recipe, network=Part(OWN, {"class": type(network).__qualname__}))
+    if data is None:
+        return recipe, load_data(recipe, seed, data_dir)
+    return replace(recipe, dataset=_own_data(data), split=replace(recipe.split, labeled=None, valid=0)), data
+
+
+def _own_data(data: Dataset) -> Part:
+    digest = sha256()
+    for part in (data.train.x, data.train.y):
+        for chunk in part.split(_CHUNK):
+            digest.update(np.ascontiguousarray(chunk.cpu().numpy()).tobytes())
+    return Part(OWN, {"examples": len(data.train), "shape": list(data.shape), "sha256": digest.hexdigest()})
+
+
+def _resume(folder: Folder, state: State, ranks: Ranks) -> None:
+    saved = ranks.by_first(lambda: checkpoint.load_latest(folder.path, torch.device("cpu")))
+    if saved is None:
+        if ranks.first:
+            folder.cut_metrics(0)
+        return
+    try:
+        state.load(saved)
+    except (KeyError, RuntimeError, ValueError) as problem:
+        raise UserError(
+            f"the checkpoint in {folder.path} does not fit this recipe ({reason(problem)}): use another --out."
+        ) from None
+    if ranks.first:
+        folder.cut_metrics(state.step)

@@ -1,0 +1,166 @@
+"""A run's folder: which file is called what, and when a run may be started or continued in it."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from ict.base.errors import FolderInUse, UserError
+from ict.base.files import read_json, write_atomic, write_json
+from ict.recipes.recipe import Recipe, from_dict
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+
+class Folder:
+    """Files of one run. Each is written whole; `metrics.jsonl` grows a line at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.recipe = path / "recipe.json"
+        self.split = path / "split.npz"
+        self.metrics = path / "metrics.jsonl"
+        self.inputs = path / "inputs.safetensors"
+        self.model = path / "model.safetensors"
+        self.result = path / "result.json"
+
+    def check(self, recipe: Recipe, seed: int, *, resume: bool, force: bool) -> bool:
+        """Refuse a folder that holds another run, or this one when it was not asked to go on. Whether one is forced."""
+        if not self.recipe.exists():
+            return False
+        if not resume:
+            raise UserError(f"{self.path} already holds a run: pass --resume to continue it, or another --out.")
+        changed = _differences(_description(*self.load_recipe()), _description(recipe, seed))
+        if "seed" in changed:
+            raise UserError(f"{self.path} holds the run of another seed: pass another --out.")
+        if changed and not force:
+            raise UserError(
+                f"{self.path} holds another run ({', '.join(changed)} differ): "
+                "pass another --out, or --force to continue it with the changed recipe."
+            )
+        return bool(changed)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Make the folder if need be, and let no other process train in it. The lock ends with its process."""
+        with self._writable():
+            self.path.mkdir(parents=True, exist_ok=True)
+        if fcntl is None:
+            yield
+            return
+        handle = os.open(self.path, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise FolderInUse(
+                    f"another process is training in {self.path}: wait until it ends, or pass another --out."
+                ) from None
+            except OSError:  # a file system without locks
+                pass
+            yield
+        finally:
+            os.close(handle)
+
+    def create(self, recipe: Recipe, seed: int, changed_at: list[int]) -> None:
+        """Make the folder this run's; the result of a run that is continued by force is no longer true."""
+        changed = {"changed_at": changed_at} if changed_at else {}
+        with self._writable():
+            self.result.unlink(missing_ok=True)
+            write_json(self.recipe, _description(recipe, seed) | changed)
+
+    @property
+    def changed_at(self) -> list[int]:
+        """After how many updates the run went on by force with another recipe."""
+        return list(read_json(self.recipe).get("changed_at", [])) if self.recipe.exists() else []
+
+    @contextmanager
+    def _writable(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as problem:
+            raise UserError(
+                f"cannot write to {self.path} ({problem.strerror}): name another folder with --out."
+            ) from None
+
+    def load_recipe(self) -> tuple[Recipe, int]:
+        """The recipe and the seed of the run."""
+        if not self.recipe.exists():
+            raise UserError(f"{self.path} holds no run: there is no {self.recipe.name} in it.")
+        content = read_json(self.recipe)
+        try:
+            return from_dict(content), content.get("seed", 0)
+        except UserError as mistake:
+            raise UserError(f"{self.recipe}: {mistake}") from None
+
+    def load_result(self) -> dict[str, Any] | None:
+        return read_json(self.result) if self.result.exists() else None
+
+    def cut_metrics(self, step: int) -> None:
+        """Drop the lines after `step`, which a resumed run writes again, and a last line that a crash cut off."""
+        if not self.metrics.exists():
+            return
+        kept = []
+        for line in self.metrics.read_text().splitlines():
+            try:
+                record = json.loads(line)
+            except ValueError:
+                break
+            if record["step"] <= step:
+                kept.append(line + "\n")
+        write_atomic(self.metrics, "".join(kept).encode())
+
+    def add_metrics(self, record: dict[str, Any]) -> None:
+        with self.metrics.open("a") as file:
+            file.write(json.dumps(record) + "\n")
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        lines = self.metrics.read_text().splitlines() if self.metrics.exists() else []
+        return [json.loads(line) for line in lines]
+
+    def save_tensors(self, path: Path, tensors: dict[str, Tensor]) -> None:
+        write_atomic(path, serialized(tensors))
+
+    def load_tensors(self, path: Path) -> dict[str, Tensor]:
+        try:
+            return load_file(path)
+        except FileNotFoundError:
+            raise UserError(f"{path} is missing: finish the run with 'ict train ... --resume'.") from None
+        except (OSError, SafetensorError) as problem:
+            raise UserError(f"{path} is not a safetensors file or is damaged ({problem}).") from None
+
+
+def serialized(tensors: dict[str, Tensor]) -> bytes:
+    """As safetensors; of contiguous copies, since tensors that share memory are refused."""
+    return save({name: t.detach().cpu().clone().contiguous() for name, t in tensors.items()})
+
+
+def _description(recipe: Recipe, seed: int) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(json.dumps(recipe.to_dict()))  # tuples become lists, as on disk
+    return {"name": recipe.name, "seed": seed, **content}
+
+
+def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """Keys in which two run descriptions differ; the name is a label."""
+    flat = [
+        {
+            f"{k}.{n}" if isinstance(v, dict) else k: x
+            for k, v in content.items()
+            if k != "name"
+            for n, x in (v.items() if isinstance(v, dict) else [("", v)])
+        }
+        for content in (old, new)
+    ]
+    missing = object()
+    return sorted(
+        key for key in flat[0].keys() | flat[1].keys() if flat[0].get(key, missing) != flat[1].get(key, missing)
+    )

@@ -1,0 +1,54 @@
+"""Cross-validation for partly labeled data: only labeled rows are held out, the unlabeled ones always train."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.model_selection import StratifiedKFold
+
+from ict.base.errors import UserError
+from ict.data.labels import is_unlabeled
+
+Rows = NDArray[np.intp]
+
+
+class LabeledKFold:
+    """A scikit-learn splitter. An unlabeled row has -1 in y, or None or NaN in an array that can hold them.
+
+    Every labeled row is in one test fold; the classes are spread evenly over the folds.
+    """
+
+    def __init__(self, n_splits: int = 5, shuffle: bool = True, random_state: Any = None) -> None:
+        if isinstance(n_splits, bool) or not isinstance(n_splits, int | np.integer) or n_splits < 2:
+            raise UserError(f"n_splits is {n_splits!r}: set a whole number from 2 on.")
+        self.n_splits = int(n_splits)
+        self.shuffle = shuffle
+        self.random_state = random_state
+
+    def split(self, X: Any, y: ArrayLike, groups: object = None) -> Iterator[tuple[Rows, Rows]]:
+        """The rows to train on and the labeled rows to test on, fold by fold. `groups` is not used."""
+        del groups
+        labels = np.asarray(y)
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        if labels.shape != (n,):
+            raise UserError(f"X has {n} rows and y the shape {labels.shape}: give one label, or -1, for every row.")
+        labeled = np.flatnonzero(~is_unlabeled(labels))
+        if not len(labeled):
+            raise UserError("y has no labeled row: label at least two of every class.")
+        classes, index = np.unique(np.array([str(v) for v in labels[labeled]]), return_inverse=True)
+        count = np.bincount(index)
+        if count.min() < self.n_splits:
+            scarce, most = classes[count.argmin()], int(count.min())
+            advice = f"at most {most} folds are possible" if most > 1 else "label more of it"
+            raise UserError(f"{self.n_splits} folds need as many labels a class and '{scarce}' has {most}: {advice}.")
+        seed = self.random_state if self.shuffle else None
+        folds = StratifiedKFold(self.n_splits, shuffle=self.shuffle, random_state=seed)
+        every = np.arange(n)
+        for _, test in folds.split(labeled, index):
+            held_out = labeled[test]
+            yield np.setdiff1d(every, held_out, assume_unique=True), held_out
+
+    def get_n_splits(self, X: object = None, y: object = None, groups: object = None) -> int:
+        del X, y, groups
+        return self.n_splits

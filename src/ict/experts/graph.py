@@ -1,0 +1,256 @@
+"""Label spreading over a sparse nearest-neighbor graph (Zhou et al. 2004), in two passes; nothing is n x n.
+
+    F = (1 - alpha) (I - alpha S)^-1 Y,    S = D^-1/2 W D^-1/2
+
+The first pass, alpha near 1, carries the labels far; its columns are balanced. The second, alpha 0.9, starts from the
+labels and, lightly weighted, the first pass's guesses, and mends what the far walk blurred.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components, dijkstra
+from sklearn.neighbors import NearestNeighbors
+
+from ict.base.errors import UserError
+
+Array = NDArray[Any]
+
+GRAPH = "graph"  # its name among the methods
+CHUNK = 4096  # new rows asked for at once
+TOLERANCE = 1e-12  # of the solve: no entry of F is off by more than this times the norm of its column of Y
+FAINT = 1e-10  # rows whose whole answer is below this are too near the tolerance to be read
+NEAR = 2  # this many nearest rows stay neighbors even when not mutual, so that the graph does not fall apart
+SHARPNESS = 4.0  # of the edge weights exp(-SHARPNESS d^2 / (scale_i scale_j))
+FLOOR = 1e-6  # of an edge's weight: beside a dense cluster an outlier's weights would vanish and cut it off
+BALANCING_ROUNDS = 20
+DOUBT = 0.2  # a guess whose margin is below this share of the mean margin weighs less than the others
+
+
+@dataclass(frozen=True)
+class Propagated:
+    probs: NDArray[np.float32]  # [n, C]; rows sum to 1
+    reached: NDArray[np.bool_]  # [n]; whether a path of the graph leads from a label to the row
+
+
+class GraphPropagation:
+    """Classes of unlabeled rows, and of new ones, from few labels and the shape of the data.
+
+    Distances are Euclidean: put the features on one scale first. Rows with the same values are one node. The rows that
+    no label reaches get the answer of the reached rows nearest to them.
+
+    n_neighbors: edges per row, before those that are not mutual are dropped.
+    alpha: how far labels travel in the first pass, below 1.
+    class_balance: every class weighs the same, whatever its number of labels, and the first pass shares the rows out
+        evenly. Without it frequent labels win, which is right only when labels were drawn like the rows.
+    guess: the weight in the second pass of a row's guessed class, where a label weighs 1; 0 leaves that pass out.
+    second_alpha: how far labels travel in the second pass.
+    """
+
+    transduction: Propagated
+
+    def __init__(
+        self,
+        *,
+        n_neighbors: int = 10,
+        alpha: float = 0.998,
+        class_balance: bool = True,
+        guess: float = 0.02,
+        second_alpha: float = 0.9,
+    ) -> None:
+        if n_neighbors < 1:
+            raise UserError(f"n_neighbors is {n_neighbors}: set at least 1.")
+        for name, value in (("alpha", alpha), ("second_alpha", second_alpha)):
+            if not 0 <= value < 1:
+                raise UserError(f"{name} is {value}: set a number from 0 to below 1.")
+        if not 0 <= guess <= 1:
+            raise UserError(f"guess is {guess}: set a number from 0 to 1.")
+        self.n_neighbors = n_neighbors
+        self.alpha = alpha
+        self.class_balance = class_balance
+        self.guess = guess
+        self.second_alpha = second_alpha
+
+    def fit(self, x: Array, y: NDArray[np.int64]) -> Self:
+        """x: [n, features], or images; y: [n], the class from 0 on, -1 for an unlabeled row."""
+        rows, y = _rows(x), np.asarray(y)
+        if len(rows) == 0 or y.shape != (len(rows),):
+            raise UserError(f"x has {len(rows)} rows and y the shape {y.shape}: give one class, or -1, for every row.")
+        if not np.issubdtype(y.dtype, np.integer) or y.min() < -1:
+            raise UserError("y must hold whole numbers: the class from 0 on, -1 for an unlabeled row.")
+        if y.max() < 0:
+            raise UserError("y has no labeled row: label at least one.")
+        self._center = rows.mean(axis=0)  # near the origin, distances by matrix products lose fewer digits
+        # In sorted order, so that the order rows come in cannot decide between neighbors at the same distance.
+        nodes, node = np.unique(rows - self._center, axis=0, return_inverse=True)
+        node = node.reshape(-1)
+        self._search = NearestNeighbors().fit(nodes)
+        weights, self._scale = _graph(nodes, min(self.n_neighbors, len(nodes) - 1), self._search)
+        labels = np.zeros((len(nodes), int(y.max()) + 1))
+        labeled = y >= 0
+        np.add.at(labels, (node[labeled], y[labeled]), 1.0)
+
+        component = connected_components(weights, directed=False)[1]
+        reached = np.isin(component, component[labels.any(axis=1)])
+        self._probs = self._spread(weights, labels, reached)
+        if not reached.all():
+            self._probs[~reached] = self._from_nearest(nodes[~reached], np.flatnonzero(reached))
+        self.transduction = Propagated(self._probs[node].astype(np.float32), reached[node])
+        return self
+
+    def predict_proba(self, x_new: Array) -> NDArray[np.float32]:
+        """[m, C]: the mean of the nearest training rows' answers, the nearer the heavier."""
+        if not hasattr(self, "_probs"):
+            raise UserError("this GraphPropagation knows no labels yet: call fit first.")
+        rows = _rows(x_new)
+        if rows.shape[1] != len(self._center):
+            raise UserError(
+                f"x_new has {rows.shape[1]} features, not {len(self._center)}: give those of the training rows."
+            )
+        return self._from_nearest(rows - self._center, None).astype(np.float32)
+
+    def settings(self) -> dict[str, Any]:
+        """The arguments that make an equal one."""
+        names = ("n_neighbors", "alpha", "class_balance", "guess", "second_alpha")
+        return {name: getattr(self, name) for name in names}
+
+    def arrays(self) -> dict[str, Array]:
+        """What `predict_proba` needs besides the settings: the training rows, their answers and their scales."""
+        return {"center": self._center, "nodes": self._search._fit_X, "probs": self._probs, "scale": self._scale}
+
+    def restored(self, arrays: dict[str, Array]) -> Self:
+        """Fitted as the one that `arrays` came from, except for `transduction`."""
+        nodes, self._center = arrays["nodes"], arrays["center"]
+        self._probs, self._scale = arrays["probs"], arrays["scale"]
+        if nodes.shape != (len(self._scale), len(self._center)) or len(self._probs) != len(nodes):
+            raise ValueError("the arrays of the graph do not fit each other")
+        self._search = NearestNeighbors().fit(nodes)
+        return self
+
+    def _spread(self, weights: sp.csr_array, labels: Array, reached: NDArray[np.bool_]) -> Array:
+        """Both passes; rows that no label reaches stay zero."""
+        root = 1.0 / np.sqrt(np.maximum(weights.sum(axis=1), FLOOR))
+        smooth = sp.csr_array(weights.multiply(root[:, None]).multiply(root[None, :]))
+        seeds = labels * _balance(labels) if self.class_balance else labels
+        probs = _answers(solve(smooth, seeds, self.alpha), weights, reached)
+        if self.class_balance:
+            for _ in range(BALANCING_ROUNDS):
+                mass = probs.sum(axis=0)
+                probs = _normalized(probs / np.where(mass > 0, mass, 1.0))
+        if not self.guess:
+            return probs
+        top = np.sort(probs, axis=1)
+        margin = top[:, -1] - (top[:, -2] if probs.shape[1] > 1 else 0.0)
+        unlabeled = reached & ~labels.any(axis=1)
+        if unlabeled.any() and margin[unlabeled].mean() > 0:
+            sure = np.minimum(margin / (DOUBT * margin[unlabeled].mean()), 1.0)
+            index = np.flatnonzero(unlabeled)
+            seeds = seeds.copy()
+            seeds[index, probs[index].argmax(axis=1)] = self.guess * sure[index]
+        return _answers(solve(smooth, seeds, self.second_alpha), weights, reached)
+
+    def _from_nearest(self, rows: Array, among: NDArray[np.intp] | None) -> Array:
+        """The weighted mean of the answers of the nodes nearest to every row; of those `among`, when given."""
+        search = self._search if among is None else NearestNeighbors().fit(self._search._fit_X[among])
+        k = min(self.n_neighbors, search.n_samples_fit_)
+        found = np.empty((len(rows), self._probs.shape[1]))
+        for start in range(0, len(rows), CHUNK):
+            chunk = slice(start, start + CHUNK)
+            far, near = search.kneighbors(rows[chunk], k)
+            near = near if among is None else among[near]
+            scale = np.maximum(far[:, -1:] * self._scale[near], np.finfo(np.float64).tiny)
+            weight = np.maximum(np.exp(-np.square(far) / scale), FLOOR)
+            found[chunk] = _normalized(np.einsum("nk,nkc->nc", weight, self._probs[near]))
+        return found
+
+
+def _rows(x: Array) -> NDArray[np.float64]:
+    rows = np.asarray(x, dtype=np.float64)
+    if rows.ndim < 2:
+        raise UserError(f"x has the shape {rows.shape}: give one row of features for every example.")
+    rows = rows.reshape(len(rows), int(np.prod(rows.shape[1:])))
+    if rows.shape[1] == 0:
+        raise UserError("x has no features: give at least one column.")
+    if not np.isfinite(rows).all():
+        raise UserError("x holds values that are missing or not finite: fill them in or leave those rows out.")
+    return rows + 0.0  # -0.0 becomes 0.0: the two are one value
+
+
+def _graph(nodes: Array, k: int, search: NearestNeighbors) -> tuple[sp.csr_array, NDArray[np.float64]]:
+    """Symmetric edge weights, and every node's scale: the distance to its k-th neighbor (Zelnik-Manor, Perona 2004)."""
+    n = len(nodes)
+    if k == 0:
+        return sp.csr_array((n, n)), np.zeros(n)
+    far, near = search.kneighbors(nodes, k + 1)
+    own = near == np.arange(n)[:, None]
+    own[~own.any(axis=1), -1] = True  # rounding can put k + 1 others ahead of the node itself: drop the last instead
+    far, near = far[~own].reshape(n, k), near[~own].reshape(n, k)
+    scale = far[:, -1]
+    width = np.maximum(scale[:, None] * scale[near], np.finfo(np.float64).tiny)
+    weight = np.maximum(np.exp(-SHARPNESS * np.square(far) / width), FLOOR)
+
+    def edges(first: int) -> sp.csr_array:
+        columns = near[:, :first].flatten()  # a copy: sorting below is in place
+        starts = np.arange(0, columns.size + 1, min(first, k))
+        matrix = sp.csr_array((weight[:, :first].flatten(), columns, starts), shape=(n, n))
+        matrix.sort_indices()
+        return matrix
+
+    every, nearest = edges(k), edges(NEAR)
+    mutual = every.minimum(every.T.tocsr())
+    return sp.csr_array(mutual.maximum(nearest).maximum(nearest.T.tocsr())), scale
+
+
+def _balance(labels: Array) -> Array:
+    """The weight of one label of every class, such that the classes weigh the same and the labels 1 on average."""
+    count = labels.sum(axis=0)
+    return np.where(count > 0, count.sum() / np.maximum(count, 1.0) / np.count_nonzero(count), 0.0)
+
+
+def solve(smooth: sp.csr_array, seeds: Array, alpha: float) -> Array:
+    """(1 - alpha) (I - alpha S)^-1 Y by conjugate gradients, all columns at once.
+
+    The eigenvalues of I - alpha S lie between 1 - alpha and 1 + alpha, so that a residual of TOLERANCE (1 - alpha) |Y|
+    bounds the error by TOLERANCE |Y|, and the number of rounds depends on alpha alone.
+    """
+    found = np.zeros_like(seeds)
+    residual = (1 - alpha) * seeds
+    direction = residual.copy()
+    size = np.square(residual).sum(axis=0)
+    goal = size * TOLERANCE**2
+    rounds = int(45 / np.sqrt(1 - alpha)) + 20  # twice what the theory asks for; rounding can stall the last digit
+    for _ in range(rounds):
+        if (size <= goal).all():
+            break
+        image = direction - alpha * (smooth @ direction)
+        curve = (direction * image).sum(axis=0)
+        step = np.where(size > goal, size / np.where(curve > 0, curve, 1.0), 0.0)
+        found += step * direction
+        residual -= step * image
+        before, size = size, np.square(residual).sum(axis=0)
+        direction = residual + size / np.where(before > 0, before, 1.0) * direction
+    return found
+
+
+def _answers(spread: Array, weights: sp.csr_array, reached: NDArray[np.bool_]) -> Array:
+    """Rows that sum to 1. A row too far from every label to be read takes the answer of the closest that can be."""
+    spread = np.maximum(spread, 0.0)
+    spread[~reached] = 0.0
+    mass = spread.sum(axis=1)
+    clear = mass > FAINT * mass.max()
+    probs = _normalized(spread)
+    if not clear[reached].all():
+        length = weights.copy()
+        length.data = 1.0 / length.data  # along heavy edges
+        source = dijkstra(length, indices=np.flatnonzero(clear), min_only=True, return_predecessors=True)[2]
+        faint = np.flatnonzero(reached & ~clear)
+        probs[faint] = probs[source[faint]]
+    return probs
+
+
+def _normalized(rows: Array) -> Array:
+    mass = rows.sum(axis=1, keepdims=True)
+    return np.asarray(rows / np.where(mass > 0, mass, 1.0))

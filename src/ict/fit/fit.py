@@ -1,0 +1,61 @@
+"""`ict fit`: from a user's files to a model folder and all that it says, with an honest number."""
+
+import time
+from pathlib import Path
+
+from ict.base.errors import UserError
+from ict.base.files import check_folder
+from ict.data.array_inputs import fit_inputs
+from ict.data.labels import encode
+from ict.data.user.parts import GivenParts, arrange
+from ict.estimators.auto import AUTO, choose
+from ict.estimators.calibrate import calibrate
+from ict.estimators.fitter import Fitter, Look
+from ict.experts.graph import GraphPropagation
+from ict.fit.holdout import hold_out
+from ict.fit.outputs import Fit, origin, spread, write_outputs
+from ict.fit.predict import only_read
+from ict.models.saved_model import SavedModel
+from ict.models.trained_network import TrainedNetwork
+
+
+def fit_files(given: GivenParts, out: Path, method: str, fitter: Fitter, seed: int, command: str = "") -> str:
+    """Train, measure on labeled examples that were held out, write the model and what it says; a summary in words."""
+    for source in given.sources:
+        only_read(source, out)
+    check_folder(out, "--out")
+    if (out / "config.json").exists():
+        raise UserError(f"{out} already holds a model: name another folder with --out.")
+    data = given.data
+    known = encode(data.y, len(data.y))
+    if len(known.classes) < 2:
+        raise UserError(f"there is one class alone, '{known.classes[0]}': label examples of another.")
+    began, n_classes = time.monotonic(), len(known.classes)
+    rows = arrange(given, known.labels, lambda labels: hold_out(labels, seed))
+    x, labels = data.x[rows.train], known.labels[rows.train]
+    inputs = fit_inputs(x)
+    ready = inputs(x)
+    valid = (inputs(data.x[rows.valid]), known.labels[rows.valid]) if len(rows.valid) else None
+    look = Look(valid, spread(ready[labels < 0]))
+    choice = None
+    if method == AUTO:
+        choice = choose(fitter, ready, labels, n_classes, seed, look=look)
+        method, fitted = choice.method, choice.model
+    else:
+        fitted = fitter.fit(method, ready, labels, n_classes, seed, look)
+    assert isinstance(fitted, TrainedNetwork | GraphPropagation), "there is no other kind"
+    guesses = choice.guesses if choice else None
+    calibration = calibrate(fitter, method, fitted, ready, labels, valid, n_classes, seed, guesses)
+    classes = tuple(map(str, known.classes))
+    model = SavedModel(fitted, inputs, classes, data.columns, calibration.temperature, calibration.said)
+    fit = Fit(
+        method=method,
+        choice=choice,
+        calibration=calibration,
+        data=data,
+        labels=known.labels,
+        rows=rows,
+        seed=seed,
+        origin=origin(fitted, command=command, seed=seed, seconds=time.monotonic() - began),
+    )
+    return write_outputs(out, model, fit)

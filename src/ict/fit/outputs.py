@@ -1,0 +1,141 @@
+"""What `ict fit` leaves in its folder: the model, predictions, what to label next, and a report on it all."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ict.base.files import write_atomic
+from ict.data.labels import UNLABELED
+from ict.data.user.parts import Arranged
+from ict.data.user.read import OwnData
+from ict.estimators.auto import Choice
+from ict.estimators.calibrate import Calibration
+from ict.experiment.provenance import provenance
+from ict.experts.graph import GraphPropagation
+from ict.fit.holdout import TEST_ENOUGH, score
+from ict.fit.label_next import Suggestion, reason, suggest
+from ict.fit.predict import prediction_lines, write_lines
+from ict.fit.report import Findings, report
+from ict.models.saved_model import SavedModel, save_model
+from ict.models.trained_network import TrainedNetwork
+
+Array = NDArray[Any]
+Rows = NDArray[np.int64]
+_NO_TEST = f"a class has fewer than {TEST_ENOUGH} different labeled examples, too few to hold some out"
+_NO_VALIDATION = "labels are too few to hold some out for it"
+_FOLLOWED = 1000  # unlabeled examples on which a network's certainty is followed while it is trained
+_CHUNK = 1024  # examples predicted at a time
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How a model was made."""
+
+    method: str
+    choice: Choice | None  # where methods were compared
+    calibration: Calibration
+    data: OwnData
+    labels: Rows  # of all the data, -1 where unknown
+    rows: Arranged
+    seed: int
+    origin: dict[str, str]
+
+
+def write_outputs(out: Path, model: SavedModel, fit: Fit) -> str:
+    """Write the folder; a summary in words."""
+    data, rows = fit.data, fit.rows
+    test_labels, trained = fit.labels[rows.test], fit.labels[rows.train]
+    test_probs = predicted(replace(model, temperature=1.0), data.x, rows.test)
+    accuracy = f"no accuracy was measured: {_NO_TEST}"
+    if len(rows.test):
+        accuracy = str(score(test_probs, test_labels))
+    n_labeled, n_unlabeled = int((trained >= 0).sum()), int((trained < 0).sum())
+    about = {"method": fit.method, "labeled": n_labeled, "unlabeled": n_unlabeled, "test": accuracy}
+    if len(rows.valid):
+        about["validation"] = str(score(predicted(model, data.x, rows.valid), fit.labels[rows.valid]))
+    remark = fit.choice.remark if fit.choice else ""
+    about |= {"verdict": remark} if remark else {}
+    unlabeled = np.flatnonzero(fit.labels == UNLABELED)
+    names = [data.names[i] for i in unlabeled]
+    probs = predicted(model, data.x, unlabeled)
+    network = model.network if isinstance(model.network, TrainedNetwork) else None
+    remarks = (*data.remarks, *rows.remarks)
+
+    def features(some: Rows) -> Array:
+        ready = model.inputs(data.x[unlabeled[some]])
+        return network.features(ready) if network else ready.reshape(len(ready), -1)
+
+    suggestions = suggest(probs, features, fit.seed)
+    page = report(
+        Findings(
+            method=fit.method,
+            compared=fit.choice is not None,
+            verdict=fit.choice.verdict if fit.choice else None,
+            remark=remark,
+            classes=model.classes,
+            labeled=np.bincount(trained[trained >= 0], minlength=len(model.classes)),
+            test_probs=test_probs,
+            test_labels=test_labels,
+            no_test=_NO_TEST,
+            calibration=fit.calibration,
+            history=network.history if network else (),
+            seeding=network.seeding if network else 0,
+            no_validation=_NO_VALIDATION,
+            names=names,
+            probs=probs,
+            image=(lambda row: data.x[unlabeled[row]]) if data.x.ndim > 2 else None,
+            suggestions=suggestions,
+            remarks=remarks,
+            origin=fit.origin,
+        )
+    )
+    save_model(out, model, about)
+    write_lines(out / "predictions.csv", prediction_lines(model.classes, [(names, probs)]))
+    write_next(out / "next.csv", model.classes, names, suggestions)
+    write_atomic(out / "report.html", page.encode())
+    said = [*remarks, f"{fit.method}, {n_labeled} labeled and {n_unlabeled} unlabeled examples", remark]
+    files = ", ".join(f"{out / name}" for name in ("model.safetensors", "predictions.csv", "next.csv", "report.html"))
+    validation = f"validation: {about['validation']}" if len(rows.valid) else ""
+    return "\n".join(filter(None, [*said, accuracy, validation, fit.calibration.said, files]))
+
+
+def predicted(model: SavedModel, x: Array, rows: Rows) -> Array:
+    """Probabilities of some rows, read a chunk at a time: the examples may be on disk."""
+    chunks = np.split(rows, range(_CHUNK, len(rows), _CHUNK)) if len(rows) else []
+    return np.concatenate([np.empty((0, len(model.classes))), *(model.predict_proba(x[chunk]) for chunk in chunks)])
+
+
+def spread(inputs: Array) -> Array | None:
+    """Some of the examples, evenly spaced, on which to follow a network's certainty; none of none."""
+    if not len(inputs):
+        return None
+    return inputs[np.linspace(0, len(inputs) - 1, min(len(inputs), _FOLLOWED)).astype(np.int64)]
+
+
+def origin(fitted: TrainedNetwork | GraphPropagation, *, command: str, seed: int, seconds: float) -> dict[str, str]:
+    """Where a model comes from, in words."""
+    network = fitted if isinstance(fitted, TrainedNetwork) else None
+    made = provenance(next(network.module.parameters()).device if network else torch.device("cpu"))
+    words = {
+        "command": command or "from Python",
+        "seed": str(seed),
+        "versions": ", ".join(f"{name} {version}" for name, version in made["versions"].items()),
+        "computed on": f"{made['device']} ({made['machine']})",
+    }
+    if network:
+        words["updates"] = f"{network.n_updates:,}" + (" (interrupted)" if network.interrupted else "")
+    return words | {"took": f"{seconds:.0f} s", "finished": made["finished"]}
+
+
+def write_next(path: Path, classes: tuple[str, ...], names: Sequence[str], suggestions: Sequence[Suggestion]) -> None:
+    """A line for each example that is worth a label, the most useful first."""
+    lines = [["rank", "example", "guess", "probability", "cluster", "why"]]
+    for rank, found in enumerate(suggestions, 1):
+        guess = [classes[found.guess], f"{found.probability:.6f}", f"{found.cluster}"]
+        lines.append([f"{rank}", names[found.row], *guess, reason(found, classes)])
+    write_lines(path, lines)

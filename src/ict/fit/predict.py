@@ -1,0 +1,84 @@
+"""Predictions as a CSV file, written a chunk of examples at a time."""
+
+import csv
+import io
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, TextIO
+
+from numpy.typing import NDArray
+
+from ict.base.errors import UserError
+from ict.base.files import replacing
+from ict.data.user.read import Progress, counted, images_left_out, made_gray, rows_left_out
+from ict.data.user.stream import Chunk, stream_own
+from ict.models.saved_model import SavedModel, load_model
+
+STDOUT = Path("-")
+
+
+def predict_files(model: Path, path: Path, out: Path, *, skip_bad: bool, progress: Progress | None = None) -> str:
+    """Predictions for every example of a file or folder, labeled or not; what there is to tell, in words."""
+    only_read(path, out)
+    loaded = load_model(model)
+    stream = stream_own(path, loaded.inputs.shape, loaded.columns, skip_bad)
+    done, bad, grayed = 0, list[str](), list[str]()
+
+    def watched() -> Iterator[Chunk]:
+        nonlocal done
+        for chunk in stream.chunks:
+            yield chunk
+            done += len(chunk.names)
+            bad.extend(chunk.bad)
+            grayed.extend(chunk.made_gray)
+            if progress is not None:
+                progress(done + len(bad), stream.total)
+        if not done:
+            raise UserError(f"{path} has no example that can be read: mend or replace them.")
+
+    write_predictions(out, loaded, watched())
+    left_out = images_left_out(bad) if path.is_dir() else rows_left_out(bad)
+    told = [*stream.remarks, *left_out, *made_gray(grayed), loaded.calibration]
+    return "\n".join([*told, f"{counted(done, 'prediction', 'predictions')}: {out}"])
+
+
+def write_predictions(out: Path, model: SavedModel, chunks: Iterable[Chunk]) -> None:
+    """The lines of `prediction_lines` for a model and examples, which are read as they are needed."""
+    predicted = ((chunk.names, model.predict_proba(chunk.x)) for chunk in chunks if chunk.names)
+    write_lines(out, prediction_lines(model.classes, predicted))
+
+
+def prediction_lines(
+    classes: tuple[str, ...], predicted: Iterable[tuple[Sequence[str], NDArray[Any]]]
+) -> Iterator[list[str]]:
+    """A line for each example: its name, the most probable class and the probabilities of all."""
+    yield ["example", "label", "probability", *(f"p({name})" for name in classes)]
+    for names, probs in predicted:
+        for name, row in zip(names, probs, strict=True):
+            best = int(row.argmax())
+            yield [name, classes[best], f"{row[best]:.6f}", *(f"{p:.6f}" for p in row)]
+
+
+def write_lines(out: Path, lines: Iterable[Sequence[str]]) -> None:
+    """A CSV file, whole or not at all."""
+    with _text(out) as file:
+        csv.writer(file, lineterminator="\n").writerows(lines)
+
+
+def only_read(data: Path, out: Path) -> None:
+    """Refuse to write into a folder of data, or over a file of data."""
+    if out != STDOUT and out.resolve().is_relative_to(data.resolve()):
+        raise UserError(f"{out} is inside {data}, which is only read: name another place with --out.")
+
+
+@contextmanager
+def _text(out: Path) -> Iterator[TextIO]:
+    with replacing(out) if out != STDOUT else nullcontext(sys.stdout.buffer) as file:
+        text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="")  # a file's name need not be UTF-8
+        try:
+            yield text
+            text.flush()
+        finally:
+            text.detach()  # or it would close a file that is not its own

@@ -1,0 +1,351 @@
+"""One page on a fit: whether the unlabeled examples helped, how good the model is, what to label next.
+
+The page is a single file that loads nothing and runs no script; its policy forbids both, whatever names the data has.
+"""
+
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ict.engine.loop import Record
+from ict.estimators.calibrate import Calibration
+from ict.estimators.verdict import Verdict
+from ict.fit import report_figures as pictures
+from ict.fit.holdout import ByClass, by_class, score
+from ict.fit.label_next import Suggestion, reason
+from ict.models.temperature import reliability, tempered
+from ict.report.style import STYLE
+
+Array = NDArray[Any]
+_SHEET = 24  # images of each kind
+_NAMED = 10  # rows of each kind where there are no images
+_NEXT = 10
+_CONFUSIONS = 10
+_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+_TURNING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}  # Unicode's orders to change direction
+_HEADLINES = {
+    "helped": "The unlabeled examples helped",
+    "hurt": "The unlabeled examples hurt",
+    "cannot tell": "It cannot be told whether the unlabeled examples helped",
+}
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a report tells."""
+
+    method: str
+    compared: bool  # with supervised training, as far as there were labels for it
+    verdict: Verdict | None
+    remark: str  # on the comparison, in words
+    classes: tuple[str, ...]
+    labeled: NDArray[np.int64]  # number of labels trained on, by class
+    test_probs: Array  # as the model gives them, before calibration
+    test_labels: NDArray[np.int64]
+    no_test: str  # why there is no test part
+    calibration: Calibration
+    history: Sequence[Record]
+    seeding: int  # updates before the history, on labels that a graph guessed
+    no_validation: str  # why no validation error was followed
+    names: Sequence[str]  # of the unlabeled examples
+    probs: Array  # of the unlabeled examples, calibrated
+    image: Callable[[int], NDArray[np.uint8]] | None  # an unlabeled example's pixels, where they are images
+    suggestions: Sequence[Suggestion]
+    remarks: Sequence[str]  # on the data
+    origin: dict[str, str]  # command, seed, versions, time
+
+
+def report(found: Findings) -> str:
+    """The page."""
+    classes = by_class(found.test_probs, found.test_labels) if len(found.test_labels) else None
+    sections = [
+        _summary(found),
+        _remarks(found.remarks),
+        _next(found),
+        _classes(found, classes),
+        _confusion(found, classes),
+        _probabilities(found),
+        _training(found),
+        _sheets(found),
+        _origin(found.origin),
+    ]
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="color-scheme" content="light dark">',
+            "<title>ict fit: report</title>",
+            '<link rel="icon" href="data:,">',
+            f"<style>{STYLE}</style>",
+            "</head>",
+            "<body>",
+            "<main>",
+            *sections,
+            "</main>",
+            "</body>",
+            "</html>",
+            "",
+        ]
+    )
+
+
+def shown(text: str) -> str:
+    """A text from a user's data as a page shows it: nothing in it is markup, a control or turns the text around it."""
+    return escape("".join("\ufffd" if _unshowable(character) else character for character in text))
+
+
+def _unshowable(character: str) -> bool:
+    return unicodedata.category(character) in ("Cc", "Cs") or unicodedata.bidirectional(character) in _TURNING
+
+
+def _summary(found: Findings) -> str:
+    if found.verdict is not None:
+        headline, words = _HEADLINES[found.verdict.answer], _gain(found.verdict)
+    elif found.compared:
+        headline, words = "Supervised training was kept", f"<p>{shown(found.remark)}</p>"
+        if found.method != "supervised":
+            headline = "Whether the unlabeled examples helped is not known"
+    else:
+        headline = "Whether the unlabeled examples helped was not measured"
+        words = f"<p>The method {shown(found.method)} was asked for, so nothing was compared: --method auto does.</p>"
+    n_labeled, n_classes = int(found.labeled.sum()), len(found.classes)
+    tiles = [
+        _accuracy(found),
+        _tile("Method", shown(found.method), f"{n_classes} classes"),
+        _tile("Trained on", f"{n_labeled:,}", f"labeled and {len(found.names):,} unlabeled examples"),
+    ]
+    return (
+        f'<header><p class="kicker">ict fit</p><h1>{headline}</h1>{words}<div class="tiles">{"".join(tiles)}</div>'
+        "</header>"
+    )
+
+
+def _gain(said: Verdict) -> str:
+    reach = max(abs(said.low), abs(said.high), 0.01)
+    p = "p below 0.001" if said.p < 0.001 else f"p = {said.p:.2g}"
+    return (
+        f"<p>{100 * said.gain:+.1f} points of accuracy against supervised training on folds of the labeled examples; "
+        f"95 % interval {100 * said.low:+.1f} to {100 * said.high:+.1f}, {p}.</p>"
+        f'<div class="gain">{_interval(said.low, said.gain, said.high, -reach, reach, mark=0.0)}'
+        "<span>worse</span><span>the same</span><span>better</span></div>"
+    )
+
+
+def _accuracy(found: Findings) -> str:
+    if not len(found.test_labels):
+        return _tile("Accuracy", "not measured", shown(found.no_test))
+    result = score(found.test_probs, found.test_labels)
+    low, high = result.interval
+    words = f"{result.right} of {result.n} held-out labels right; 95 % interval {low:.1%} to {high:.1%}"
+    return _tile("Accuracy", f"{result.accuracy:.1%}", words, _interval(low, result.accuracy, high, 0, 1))
+
+
+def _tile(title: str, value: str, words: str, picture: str = "") -> str:
+    return f'<div class="tile"><h2>{title}</h2><p class="value">{value}</p>{picture}<p class="words">{words}</p></div>'
+
+
+def _interval(low: float, value: float, high: float, least: float, most: float, mark: float | None = None) -> str:
+    """A value with its interval on a line, and a mark to compare it with."""
+
+    def at(number: float) -> float:
+        return 2 + 196 * (min(max(number, least), most) - least) / (most - least)
+
+    label = f"{value:.3f}, interval {low:.3f} to {high:.3f}"
+    tick = "" if mark is None else f'<line class="mark" x1="{at(mark):.1f}" x2="{at(mark):.1f}" y1="0" y2="12"/>'
+    return (
+        f'<svg class="interval" viewBox="0 0 200 12" role="img" aria-label="{label}">'
+        f'<line class="track" x1="2" x2="198" y1="6" y2="6"/>{tick}'
+        f'<line class="span" x1="{at(low):.1f}" x2="{at(high):.1f}" y1="6" y2="6"/>'
+        f'<circle cx="{at(value):.1f}" cy="6" r="4.5"/></svg>'
+    )
+
+
+def _remarks(remarks: Sequence[str]) -> str:
+    if not remarks:
+        return _section("Remarks on the data", "<p>Nothing stood out when the data was read.</p>")
+    return _section("Remarks on the data", f"<ul>{''.join(f'<li>{shown(remark)}</li>' for remark in remarks)}</ul>")
+
+
+def _next(found: Findings) -> str:
+    if not found.suggestions:
+        return _section("What to label next", "<p>Nothing: there is no unlabeled example.</p>")
+    rows = []
+    for rank, suggestion in enumerate(found.suggestions[:_NEXT], 1):
+        picture = [_image(found, suggestion.row)] if found.image is not None else []
+        name, why = found.names[suggestion.row], reason(suggestion, found.classes)
+        rows.append([str(rank), *picture, f'{_name(name)}<div class="why">{shown(why)}</div>'])
+    columns = ["", *([""] if found.image is not None else []), "example, and why it is worth a label"]
+    words = "<p>The labels that should help most, from different corners of the data; next.csv has more.</p>"
+    return _section("What to label next", words + _table(columns, rows, "next"))
+
+
+def _classes(found: Findings, classes: ByClass | None) -> str:
+    guessed = np.bincount(found.probs.argmax(1), minlength=len(found.classes)) if len(found.probs) else None
+    columns = ["class", "labels trained on"]
+    columns += ["held out", "precision", "recall", "F1"] if classes else []
+    columns += ["unlabeled guessed as it"] if guessed is not None else []
+    rows = []
+    for i, name in enumerate(found.classes):
+        row = [_name(name), f"{found.labeled[i]:,}"]
+        if classes:
+            row.append(str(classes.confusion[i].sum()))
+            row += [f"{values[i]:.2f}" for values in (classes.precision, classes.recall, classes.f1)]
+        rows.append(row + ([f"{guessed[i]:,}"] if guessed is not None else []))
+    words = "" if classes else f"<p>No precision or recall: {shown(found.no_test)}.</p>"
+    return _section("Class by class", words + _table(columns, rows, "numbers"))
+
+
+def _confusion(found: Findings, classes: ByClass | None) -> str:
+    title = "What was taken for what"
+    if classes is None:
+        return _section(title, f"<p>There is no table of confusions: {shown(found.no_test)}.</p>")
+    counts = classes.confusion
+    wrong = counts - np.diag(np.diag(counts))
+    words = f"<p>Rows are the true classes of {counts.sum():,} held-out examples, columns the guesses.</p>"
+    if not wrong.any():
+        words += "<p>No example was taken for another class.</p>"
+    listing = ""
+    if wrong.any() and len(counts) > 2:
+        order = np.argsort(-wrong, axis=None, kind="stable")[: min(_CONFUSIONS, np.count_nonzero(wrong))]
+        pairs = (divmod(int(i), len(counts)) for i in order)
+        rows = [[_name(found.classes[a]), _name(found.classes[b]), str(wrong[a, b])] for a, b in pairs]
+        listing = "<h3>Most frequent mistakes</h3>" + _table(["true class", "guess", "times"], rows, "pairs")
+    return _section(title, words + _matrix(counts, found.classes) + listing)
+
+
+def _matrix(counts: NDArray[np.int64], classes: tuple[str, ...]) -> str:
+    """Cells are as dark as their share of the row; empty ones say nothing, so that many classes are readable."""
+    names = [shown(name) for name in classes]
+    head = "".join(f'<th scope="col" title="{name}"><span>{name}</span></th>' for name in names)
+    lines = []
+    for i, row in enumerate(counts):
+        shares = row / max(int(row.sum()), 1)
+        cells = []
+        for j, n in enumerate(row):
+            if n:
+                kind = "right" if i == j else "wrong"
+                tip = f"{names[i]} taken for {names[j]}: {n}"
+                cells.append(f'<td class="{kind}" style="--share:{shares[j]:.2f}" title="{tip}">{n}</td>')
+            else:
+                cells.append("<td></td>")
+        header = f'<th scope="row" title="{names[i]}"><span>{names[i]}</span></th>'
+        lines.append(f"<tr>{header}{''.join(cells)}</tr>")
+    return (
+        f'<div class="box" tabindex="0"><table class="matrix"><thead><tr><td></td>{head}</tr></thead>'
+        f"<tbody>{''.join(lines)}</tbody></table></div>"
+    )
+
+
+def _probabilities(found: Findings) -> str:
+    title = "Whether probabilities can be believed"
+    words = f"<p>{shown(found.calibration.said)}</p>"
+    if not len(found.test_labels):
+        return _section(title, f"{words}<p>There is no reliability diagram: {shown(found.no_test)}.</p>")
+    before = reliability(found.test_probs, found.test_labels)
+    after = None
+    if found.calibration.fitted:
+        after = reliability(tempered(found.test_probs, found.calibration.temperature), found.test_labels)
+        distance = f"{before.error:.1%} before calibration and {after.error:.1%} after"
+    else:
+        distance = f"{before.error:.1%}"
+    words += (
+        f"<p>On the {len(found.test_labels)} held-out examples, probability and share of right guesses are on average "
+        f"{distance} apart (expected calibration error). Points on the diagonal mean what they say; larger points "
+        "stand for more examples.</p>"
+    )
+    return _section(title, words + _figures([pictures.reliability_diagram(before, after)]))
+
+
+def _training(found: Findings) -> str:
+    title = "How training went"
+    if not found.history:
+        return _section(title, "<p>There are no learning curves: this model is not trained step by step.</p>")
+    words = []
+    if found.seeding:
+        words.append(f"Before these, {found.seeding:,} updates taught the network what a graph guessed of the labels.")
+    drawn = [pictures.losses(found.history), pictures.validation(found.history), pictures.certainty(found.history)]
+    if drawn[1] is None:
+        words.append(f"No validation error was followed: {found.no_validation}.")
+    if drawn[2] is None:
+        words.append("No certainty on unlabeled examples was followed: there are none.")
+    captions = (
+        "Training losses",
+        "Error on validation examples",
+        "How sure the network is of its guesses for unlabeled examples, before calibration",
+    )
+    figures = [
+        f"<figure>{picture}<figcaption>{caption}</figcaption></figure>"
+        for picture, caption in zip(drawn, captions, strict=True)
+        if picture
+    ]
+    text = "".join(f"<p>{shown(sentence)}</p>" for sentence in words)
+    return _section(title, text + _figures(figures))
+
+
+def _sheets(found: Findings) -> str:
+    title = "The unlabeled examples"
+    if not len(found.probs):
+        return _section(title, "<p>There are none.</p>")
+    best = found.probs.max(1)
+    order = np.argsort(best, kind="stable")
+    most = _SHEET if found.image is not None else _NAMED
+    half = min(most, len(order) // 2)  # no example twice
+    parts = []
+    for name, rows in (("Least certain", order[: max(half, 1)]), ("Most certain", order[::-1][:half])):
+        if len(rows):
+            parts.append(f"<h3>{name}</h3>{_sheet(found, rows, best)}")
+    return _section(title, "".join(parts))
+
+
+def _sheet(found: Findings, rows: Iterable[int], best: Array) -> str:
+    guesses = found.probs.argmax(1)
+    if found.image is None:
+        cells = [[_name(found.names[i]), _name(found.classes[guesses[i]]), f"{best[i]:.1%}"] for i in rows]
+        return _table(["example", "guess", "probability"], cells, "pairs")
+    items = [
+        f'<figure title="{shown(found.names[i])}">{_image(found, i)}'
+        f"<figcaption>{_name(found.classes[guesses[i]])} <small>{best[i]:.0%}</small></figcaption></figure>"
+        for i in rows
+    ]
+    return f'<div class="sheet">{"".join(items)}</div>'
+
+
+def _image(found: Findings, row: int) -> str:
+    assert found.image is not None
+    return f'<img src="{pictures.thumbnail(found.image(row))}" alt="{shown(found.names[row])}" width="64" height="64">'
+
+
+def _origin(origin: dict[str, str]) -> str:
+    items = "".join(f"<dt>{escape(key)}</dt><dd>{shown(value)}</dd>" for key, value in origin.items())
+    return _section("How this was made", f"<dl>{items}</dl>")
+
+
+def _section(title: str, content: str) -> str:
+    return f"<section><h2>{title}</h2>{content}</section>"
+
+
+def _figures(parts: Iterable[str]) -> str:
+    return f'<div class="figures">{"".join(parts)}</div>'
+
+
+def _name(text: str) -> str:
+    return f'<span class="name" title="{shown(text)}">{shown(text)}</span>'  # only the start of a long one is seen
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], kind: str) -> str:
+    """Cells are markup already; the table scrolls inside a box of its own where a page is narrow."""
+    head = "".join(f'<th scope="col">{name}</th>' for name in columns)
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return (
+        f'<div class="box" tabindex="0"><table class="{kind}"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )

@@ -1,0 +1,150 @@
+"""A fitted network as one ONNX file: scaling inside, examples in as they were read, logits and probabilities out."""
+
+import importlib
+import json
+import logging
+import warnings
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from copy import deepcopy
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ict import __version__
+from ict.base.errors import UserError
+from ict.base.files import read_json, replacing
+from ict.data.array_inputs import ArrayInputs
+from ict.models.saved_model import SavedModel, load_model
+from ict.models.trained_network import TrainedNetwork
+
+OPSET = 18
+TOLERANCE = 1e-5  # of a probability; of a logit, in units of the largest where that is above 1
+Array = NDArray[Any]
+Run = Callable[[Array], list[Array]]  # examples to logits and probabilities
+
+
+class Deployed(nn.Module):
+    """Examples as they were read to logits and probabilities, in one graph."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, network: nn.Module, inputs: ArrayInputs, temperature: float) -> None:
+        super().__init__()
+        self.network = deepcopy(network).cpu().float().eval()
+        self.n_dims, self.channels_last, self.temperature = len(inputs.shape), inputs.channels_last, temperature
+        self.register_buffer("mean", torch.tensor(inputs.mean, dtype=torch.float64))
+        self.register_buffer("std", torch.tensor(inputs.std, dtype=torch.float64))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        # float64, as in fitting: a feature far from zero has its digits behind those that float32 keeps
+        x = ((x.double() - self.mean) / self.std).float()
+        if self.n_dims == 2:
+            x = x.unsqueeze(1)
+        if self.channels_last:
+            x = x.permute(0, 3, 1, 2)
+        logits = self.network(x)
+        return logits, (logits / self.temperature).softmax(1)
+
+
+def export_onnx(folder: Path, out: Path) -> str:
+    """Write the model of a folder to `out`, if it gives the same numbers there; a summary in words."""
+    model = load_model(folder)
+    if not isinstance(model.network, TrainedNetwork):
+        raise UserError(
+            f"{folder} holds a graph over its training examples, whose search for neighbors ONNX does not know: "
+            "fit with --method ict, or another that trains a network."
+        )
+    temperature = float(read_json(folder / "config.json").get("temperature", 1.0))
+    onnx = _package("onnx")
+    _package("onnxscript")  # which torch needs to export
+    deployed = Deployed(model.network.module, model.inputs, temperature)
+    proto = _graph(deployed, examples(model.inputs, 2))
+    for node in proto.graph.node:
+        node.ClearField("metadata_props")  # where in our files an operation stands
+    proto.doc_string = f"Exported by ict {__version__}."
+    onnx.helper.set_model_props(proto, {"classes": json.dumps(model.classes), "ict": __version__})
+    with replacing(out) as file:
+        file.write(proto.SerializeToString())
+        file.flush()
+        run, checker = _runtime(Path(file.name))
+        difference = check(run, model, temperature)
+    shape = " x ".join(map(str, ("batch", *model.inputs.shape)))
+    return (
+        f"{out}: opset {OPSET}, examples {shape} of {examples(model.inputs, 1).dtype} to logits and probabilities; "
+        f"{checker} and torch differ by at most {difference:.0e}"
+    )
+
+
+def examples(inputs: ArrayInputs, n: int) -> Array:
+    """Made-up examples of the kind that the model was fitted to: pixels, or features in their range."""
+    rng = np.random.default_rng(0)
+    if len(inputs.shape) > 1:
+        return rng.integers(0, 256, (n, *inputs.shape), dtype=np.uint8)
+    return (rng.normal(size=(n, *inputs.shape)) * inputs.std + inputs.mean).astype(np.float32)
+
+
+def check(run: Run, model: SavedModel, temperature: float) -> float:
+    """The largest difference from the network in float64, for batches of several sizes; an error if it matters."""
+    assert isinstance(model.network, TrainedNetwork)
+    network = deepcopy(model.network.module).cpu().double().eval()
+    largest = 0.0
+    for n in (1, 2, 7):
+        x = examples(model.inputs, n)
+        with torch.no_grad():
+            logits = network(torch.from_numpy(model.inputs(x)).double()).numpy()
+        probabilities = torch.from_numpy(logits / temperature).softmax(1).numpy()
+        for found, expected in zip(run(x), (logits, probabilities), strict=True):
+            if found.shape != expected.shape:
+                raise RuntimeError(f"the exported model gives {found.shape} for {n} examples, not {expected.shape}.")
+            largest = max(largest, float(np.abs(found - expected).max() / max(np.abs(expected).max(), 1.0)))
+    if not largest <= TOLERANCE:
+        raise RuntimeError(f"the exported model differs from the network by {largest:.1e}; nothing was written.")
+    return largest
+
+
+def _graph(deployed: Deployed, x: Array) -> Any:
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # it would remark on packages that no network here needs
+    try:
+        with warnings.catch_warnings(), redirect_stdout(StringIO()), torch.no_grad():
+            warnings.simplefilter("ignore")
+            program = torch.onnx.export(
+                deployed,
+                (torch.from_numpy(x),),
+                dynamo=True,
+                opset_version=OPSET,
+                input_names=["examples"],
+                output_names=["logits", "probabilities"],
+                dynamic_shapes=({0: torch.export.Dim("batch")},),
+                verbose=False,
+            )
+    finally:
+        logger.setLevel(level)
+    assert program is not None
+    return program.model_proto
+
+
+def _runtime(path: Path) -> tuple[Run, str]:
+    """What runs an ONNX file here, and its name: onnxruntime, else the slow reference of the onnx package."""
+    try:
+        runtime = importlib.import_module("onnxruntime")
+    except ImportError:
+        session = importlib.import_module("onnx.reference").ReferenceEvaluator(str(path))
+        return lambda x: session.run(None, {"examples": x}), "the reference of onnx"
+    session = runtime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
+    return lambda x: session.run(None, {"examples": x}), "onnxruntime"
+
+
+def _package(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise UserError(f"exporting needs the package {name}: run `pip install 'ict-ssl[onnx]'`.") from None

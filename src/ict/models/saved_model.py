@@ -1,0 +1,131 @@
+"""A trained model as a folder that other programs can read: weights, settings, class names and a model card.
+
+Loading runs no code from the folder and unpickles nothing.
+"""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from ict import __version__
+from ict.base.errors import UserError
+from ict.base.files import read_json, write_atomic, write_json
+from ict.data.array_inputs import ArrayInputs
+from ict.experiment.run_folder import serialized
+from ict.experts.graph import GRAPH, GraphPropagation
+from ict.models.temperature import tempered
+from ict.models.trained_network import TrainedNetwork
+from ict.networks import NETWORKS
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """What can predict: examples as they were read, to probabilities of the named classes."""
+
+    network: TrainedNetwork | GraphPropagation
+    inputs: ArrayInputs
+    classes: tuple[str, ...]
+    columns: tuple[str, ...] = ()  # the features of the table that it was fitted to
+    temperature: float = 1.0  # of the probabilities
+    calibration: str = "Probabilities are the model's own and not calibrated."
+
+    def predict_proba(self, x: NDArray[Any]) -> NDArray[Any]:
+        return tempered(self.network.predict_proba(self.inputs(x)), self.temperature)
+
+
+def save_model(folder: Path, model: SavedModel, about: dict[str, Any]) -> None:
+    """Write the folder; `about` is what else a reader should know, such as how it was trained and how good it is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = {
+        "format": FORMAT,
+        "ict": __version__,
+        "network": _options(model.network),
+        "inputs": asdict(model.inputs),
+        "columns": list(model.columns),
+        "temperature": model.temperature,
+        "calibration": model.calibration,
+        "about": about,
+    }
+    if isinstance(model.network, TrainedNetwork):
+        config |= {"updates": model.network.n_updates, "recipe": model.network.recipe}
+        tensors = model.network.module.state_dict()
+    else:
+        tensors = {name: torch.from_numpy(array) for name, array in model.network.arrays().items()}
+    write_atomic(folder / "model.safetensors", serialized(tensors))
+    write_json(folder / "labels.json", {"classes": list(model.classes)})
+    write_atomic(folder / "README.md", _card(model, about).encode())
+    write_json(folder / "config.json", config)  # last: a folder without it is not a model
+
+
+def load_model(folder: Path) -> SavedModel:
+    """The model in a folder."""
+    if not (folder / "config.json").exists():
+        raise UserError(f"{folder} holds no model: there is no config.json in it; 'ict fit' writes one.")
+    config, labels = read_json(folder / "config.json"), read_json(folder / "labels.json")
+    if config.get("format") != FORMAT:
+        raise UserError(f"{folder}/config.json has format {config.get('format')}: this version reads {FORMAT}.")
+    try:
+        inputs = ArrayInputs(**{**config["inputs"], "shape": tuple(config["inputs"]["shape"])})
+        classes, columns = tuple(labels["classes"]), tuple(config.get("columns", ()))
+        temperature = float(config.get("temperature", 1.0))
+        if not 0 < temperature < float("inf"):
+            raise ValueError(f"the temperature {temperature} is not above 0")
+        network = _network(config, inputs, len(classes), load_file(folder / "model.safetensors"))
+    except (KeyError, TypeError, ValueError, RuntimeError, OSError, SafetensorError) as problem:
+        raise UserError(f"{folder} is not a whole model ({problem}): fit it again.") from None
+    calibration = str(config.get("calibration", SavedModel.calibration))
+    return SavedModel(network, inputs, classes, columns, temperature, calibration)
+
+
+def _options(network: TrainedNetwork | GraphPropagation) -> dict[str, Any]:
+    if isinstance(network, TrainedNetwork):
+        options: dict[str, Any] = network.recipe["network"]
+        return options
+    return {"name": GRAPH, **network.settings()}
+
+
+def _network(
+    config: dict[str, Any], inputs: ArrayInputs, n_classes: int, tensors: dict[str, Tensor]
+) -> TrainedNetwork | GraphPropagation:
+    options = dict(config["network"])
+    name = options.pop("name")
+    if name == GRAPH:
+        if tensors["probs"].shape[1:] != (n_classes,):
+            raise ValueError(f"its answers are not for {n_classes} classes")
+        return GraphPropagation(**options).restored({name: t.numpy() for name, t in tensors.items()})
+    probe = inputs(np.zeros((1, *inputs.shape)))
+    module = NETWORKS[name](tuple(probe.shape[1:]), n_classes, **options)
+    module.load_state_dict(tensors)
+    return TrainedNetwork(module.eval(), config.get("updates", 0), config.get("recipe", {}), False)
+
+
+def _made_of(network: TrainedNetwork | GraphPropagation) -> str:
+    by = f"`ict` {__version__}"
+    if isinstance(network, TrainedNetwork):
+        return f"A {network.recipe['network']['name']} network trained by {by}."
+    rows = len(network.arrays()["nodes"])
+    return f"Label spreading over a graph of {rows} training examples, which `model.safetensors` holds, by {by}."
+
+
+def _card(model: SavedModel, about: dict[str, Any]) -> str:
+    lines = [
+        "# Model card",
+        "",
+        _made_of(model.network),
+        "",
+        f"- classes: {len(model.classes)} (`labels.json`)",
+        f"- an example: {'x'.join(map(str, model.inputs.shape))} numbers, scaled as `config.json` says",
+        *(f"- {name}: {value}" for name, value in about.items() if isinstance(value, str | int | float)),
+        "",
+        model.calibration,
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,122 @@
+"""The paper's first figure: decision boundaries on two moons, supervised against ICT."""
+
+from copy import deepcopy
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import nn
+
+from ict.base.errors import UserError
+from ict.base.files import check_place, write_json
+from ict.engine.device import untouched_globals
+from ict.engine.step import update
+from ict.experiment.prepare import Job, load_data, prepare
+from ict.experiment.provenance import provenance
+from ict.recipes import find
+from ict.recipes.recipe import Recipe
+
+SNAPSHOTS = (100, 500, 1000)
+SUPERVISED = "moons/supervised"
+_SUCCESS = 0.95  # share of the points on the right side
+Snapshots = tuple[Job, list[nn.Module]]
+
+
+def moons(out: Path, recipe: str = "moons/ict-sharpened", seed: int = 4, n_seeds: int | None = None) -> str:
+    """Draw the figure for `seed`, write the accuracies of it or of seeds 0 to n_seeds - 1 as JSON, return them."""
+    check_place(out)
+    kinds = Figure().canvas.get_supported_filetypes()
+    if out.suffix[1:].lower() not in kinds:
+        raise UserError(f"{out} is no picture by its name: end it in one of {', '.join(sorted(kinds))}.")
+    wanted = find(recipe)
+    if wanted.dataset.name != "moons":
+        raise UserError(f"recipe {recipe} is for {wanted.dataset.name}: the figure shows moons, so name one for those.")
+    cpu = torch.device("cpu")
+    with untouched_globals(cpu, threads=1):
+        drawn = {name: snapshots(name, seed) for name in (SUPERVISED, recipe)}
+        seeds = [seed] if n_seeds is None else range(n_seeds)
+        accuracies = {
+            name: {s: _accuracies(*(run if s == seed else snapshots(name, s))) for s in seeds}
+            for name, run in drawn.items()
+        }
+        origin = provenance(cpu)
+    _draw(out, drawn, seed)
+    numbers = out.with_suffix(".json")
+    summary = {
+        "drawn_seed": seed,
+        "updates": SNAPSHOTS,
+        "success": _SUCCESS,
+        "accuracy": accuracies,
+        **origin,
+        "recipes": {name: job.recipe.to_dict() for name, (job, _) in drawn.items()},
+    }
+    write_json(numbers, summary)
+    lines = []
+    for name, by_seed in accuracies.items():
+        last = [values[-1] for values in by_seed.values()]
+        reached = sum(value >= _SUCCESS for value in last)
+        lines.append(
+            f"{name}: {fmean(last):.1%} right after {SNAPSHOTS[-1]} updates, "
+            f"at least {_SUCCESS:.0%} in {reached} of {len(last)} seed{'s' * (len(last) > 1)}"
+        )
+    return "\n".join([*lines, f"{out}", f"{numbers}"])
+
+
+def _draw(out: Path, drawn: dict[str, Snapshots], seed: int) -> None:
+    figure = Figure(figsize=(13, 4), layout="constrained")
+    for i, (axes, step) in enumerate(zip(figure.subplots(1, 3, sharex=True, sharey=True), SNAPSHOTS, strict=True)):
+        _scatter(axes, drawn[SUPERVISED][0])
+        for (job, networks), color in zip(drawn.values(), ("tab:red", "tab:green"), strict=True):
+            _boundary(axes, networks[i], job, color)
+            right = _accuracies(job, networks)[i]
+            axes.plot([], [], color=color, label=f"{_title(job.recipe)}: {right:.1%} right")
+        axes.set_title(f"after {step} updates (seed {seed})")
+        axes.legend(loc="lower left", fontsize=8)
+    figure.savefig(out, dpi=120)
+
+
+def _title(recipe: Recipe) -> str:
+    """A recipe's method in words; a variant is named as one."""
+    if recipe.algorithm.name != "ict":
+        return recipe.algorithm.name
+    temperature = recipe.algorithm.options["temperature"]
+    return "ICT" if temperature == 1 else f"ICT, targets sharpened (T = {temperature})"
+
+
+def snapshots(name: str, seed: int) -> Snapshots:
+    """A run of a moons recipe: what it was made of, and its evaluated network after each number of `SNAPSHOTS`."""
+    recipe, networks = find(name).resolved(), []
+    job = prepare(recipe, seed, load_data(recipe, seed), None, torch.device("cpu"))
+    for step in range(1, SNAPSHOTS[-1] + 1):
+        update(job.program, job.state)
+        if step in SNAPSHOTS:
+            networks.append(deepcopy(job.state.evaluated).eval())
+    return job, networks
+
+
+@torch.no_grad()
+def _accuracies(job: Job, networks: list[nn.Module]) -> list[float]:
+    """The share of the drawn points that each network puts on the right side."""
+    points = job.data.train
+    return [float((network(job.view(points.x)).argmax(1) == points.y).double().mean()) for network in networks]
+
+
+def _scatter(axes: Axes, job: Job) -> None:
+    x, y = job.data.train.x.numpy(), job.data.train.y.numpy()
+    labeled = job.indices.labeled
+    colors = np.array(["tab:blue", "tab:orange"])
+    axes.scatter(x[:, 0], x[:, 1], s=5, c=colors[y], alpha=0.4, linewidths=0)
+    axes.scatter(x[labeled, 0], x[labeled, 1], s=90, c=colors[y[labeled]], edgecolors="black", zorder=3)
+    axes.set(xlim=(-1.6, 2.6), ylim=(-1.1, 1.6))
+
+
+@torch.no_grad()
+def _boundary(axes: Axes, network: nn.Module, job: Job, color: str) -> None:
+    columns, rows = np.meshgrid(np.linspace(-1.6, 2.6, 300), np.linspace(-1.1, 1.6, 200))
+    grid = torch.from_numpy(np.stack([columns, rows], axis=-1).reshape(-1, 2).astype(np.float32))
+    logits = network(job.view(grid))
+    margin = (logits[:, 1] - logits[:, 0]).reshape(columns.shape)
+    axes.contour(columns, rows, margin.numpy(), levels=[0.0], colors=[color], linewidths=2)

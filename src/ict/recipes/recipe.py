@@ -1,0 +1,162 @@
+"""A recipe: everything that decides a run's result except the seed, as data. Nothing here imports torch."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ict.algorithms import ALGORITHMS
+from ict.base.errors import UserError, unknown
+from ict.base.fields import Option, check, options, parse
+from ict.base.registry import Registry
+from ict.data import DATASETS
+from ict.engine.settings import LATER, Average, Eval, Inputs, Optimizer, Rate, Split, Swa, Train
+from ict.networks import NETWORKS
+
+OWN = "own"  # the name of a dataset or network that the caller hands in
+
+
+@dataclass(frozen=True)
+class Part:
+    """A registered dataset, network or algorithm by name, with its options."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Reported:
+    """The paper's test error in percent, and its deviation where the paper gives one."""
+
+    mean: float
+    std: float | None = None
+
+
+_PARTS: dict[str, Registry] = {"dataset": DATASETS, "network": NETWORKS, "algorithm": ALGORITHMS}
+_SECTIONS = {
+    "split": Split,
+    "inputs": Inputs,
+    "optimizer": Optimizer,
+    "rate": Rate,
+    "average": Average,
+    "swa": Swa,
+    "train": Train,
+    "eval": Eval,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    dataset: Part
+    network: Part
+    algorithm: Part
+    split: Split = field(default_factory=Split)
+    inputs: Inputs = field(default_factory=Inputs)
+    optimizer: Optimizer = field(default_factory=Optimizer)
+    rate: Rate = field(default_factory=Rate)
+    average: Average = field(default_factory=Average)
+    swa: Swa = field(default_factory=Swa)
+    train: Train = field(default_factory=Train)
+    eval: Eval = field(default_factory=Eval)
+    name: str = ""  # as `ict list` shows it; neither this nor what follows changes what a run does
+    reported: Reported | None = None
+    note: str = ""  # where the settings come from, and where they differ from their source
+
+    def resolved(self) -> "Recipe":
+        """The same with every option of its parts filled in and checked."""
+        parts: dict[str, Any] = {kind: _resolve(kind, getattr(self, kind)) for kind in _PARTS}
+        return dataclasses.replace(self, **parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a run does, as JSON."""
+        parts = {kind: {"name": (part := getattr(self, kind)).name, **part.options} for kind in _PARTS}
+        return parts | {name: dataclasses.asdict(getattr(self, name)) for name in _SECTIONS}
+
+    @property
+    def hash(self) -> str:
+        """Six hex digits that name a resolved recipe."""
+        content = self.to_dict()
+        for name, section in _SECTIONS.items():
+            for f in dataclasses.fields(section):
+                if f.metadata == LATER and content[name][f.name] == f.default:
+                    del content[name][f.name]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:6]
+
+
+def from_dict(content: Mapping[str, Any], name: str = "") -> Recipe:
+    """The recipe that `to_dict` wrote; a run's recipe.json also has its name and what is the run's own."""
+    name = content.get("name", name)
+    content = {key: value for key, value in content.items() if key not in ("name", "seed", "changed_at")}
+    if not all(isinstance(values, dict) for values in content.values()):
+        raise UserError("a recipe must be an object of objects, such as {'train': {'steps': 1000}}.")
+    made: dict[str, Any] = {}
+    for section, values in content.items():
+        if section in _PARTS:
+            if not isinstance(values.get("name"), str):
+                raise UserError(f"{section} needs a name, such as '{next(iter(_PARTS[section]))}'.")
+            part = Part(values["name"], {key: value for key, value in values.items() if key != "name"})
+            made[section] = _resolve(section, part)
+        elif section in _SECTIONS:
+            _known_options(section, _SECTIONS[section], values)
+            made[section] = _SECTIONS[section](**values)
+        else:
+            raise unknown("section", section, [*_PARTS, *_SECTIONS])
+    for kind in _PARTS:
+        if kind not in made:
+            raise UserError(f"the recipe has no {kind}: name one of {', '.join(_PARTS[kind])}.")
+    return Recipe(**made, name=name)
+
+
+def change(recipe: Recipe, settings: Iterable[str]) -> Recipe:
+    """The recipe with `section.key=value` texts applied, and a part replaced by `algorithm=mixup` and the like."""
+    recipe = recipe.resolved()
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals:
+            raise UserError(f"'{setting}' is not a setting: write key=value, such as train.steps=2000.")
+        section, _, name = key.partition(".")
+        if section in _PARTS and name in ("", "name"):
+            replaced: Any = _resolve(section, Part(text))
+            recipe = dataclasses.replace(recipe, **{section: replaced})
+            continue
+        known = keys(recipe)
+        if key not in known:
+            raise unknown("key", key, known)
+        value = parse(text, known[key], key)
+        if section in _PARTS:
+            part: Part = getattr(recipe, section)
+            changed: Any = _resolve(section, Part(part.name, {**part.options, name: value}))
+        else:
+            changed = dataclasses.replace(getattr(recipe, section), **{name: value})
+        recipe = dataclasses.replace(recipe, **{section: changed})
+    return recipe
+
+
+def keys(recipe: Recipe) -> dict[str, Any]:
+    """Every key that can be set, with its type."""
+    targets: dict[str, Callable[..., Any]] = {**_SECTIONS}
+    targets |= {kind: _PARTS[kind][part.name] for kind in _PARTS if (part := getattr(recipe, kind)).name != OWN}
+    return {
+        f"{section}.{name}": option.hint
+        for section, target in targets.items()
+        for name, option in options(target).items()
+    }
+
+
+def _resolve(kind: str, part: Part) -> Part:
+    if part.name == OWN:
+        return part
+    known = _known_options(kind, _PARTS[kind][part.name], part.options)
+    values = {name: part.options.get(name, option.default) for name, option in known.items()}
+    return Part(part.name, {n: check(v, known[n].hint, f"{kind}.{n}") for n, v in values.items()})
+
+
+def _known_options(section: str, target: Callable[..., Any], names: Iterable[str]) -> dict[str, Option]:
+    """The options of a section or part, which all of `names` must be among."""
+    known = options(target)
+    for name in names:
+        if name not in known:
+            raise unknown("key", f"{section}.{name}", (f"{section}.{k}" for k in known))
+    return known

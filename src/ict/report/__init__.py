@@ -1,0 +1,4 @@
+"""What every HTML report page shares.
+
+May import `base`.
+"""

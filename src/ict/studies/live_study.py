@@ -1,0 +1,148 @@
+"""The trials of a study on a terminal while they run, or as lines where that is no terminal."""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from statistics import fmean
+
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+
+from ict.base.errors import UserError
+from ict.experiment.console import percent
+from ict.experiment.live_table import clock
+from ict.studies.trial import Seen
+
+_ENDED = 5  # trials that are shown although they have ended
+_LOOK_SECONDS = 1.0
+
+
+class LiveStudy:
+    """The trials of a study, wherever they run, as its database tells of them."""
+
+    def __init__(self, look: Callable[[], list[Seen]], title: Callable[[Seen], str]) -> None:
+        """`title` names a trial."""
+        self.look, self.title, self.began = look, title, time.monotonic()
+        self.trials = look()
+        self.told = {trial.number for trial in self.trials if trial.finished}
+
+    def refresh(self) -> list[str]:
+        """Look again; a line for each trial that has finished since the last time."""
+        try:
+            self.trials = self.look()
+        except UserError:
+            return []  # those who work on it will say what is wrong with the database
+        lines = []
+        for trial in self.trials:
+            if trial.finished and trial.number not in self.told:
+                self.told.add(trial.number)
+                lines.append(f"{self.title(trial)}: {_ending(trial)} ({len(self.told)} of {len(self.trials)})")
+        return lines
+
+    def remaining(self) -> float | None:
+        """Seconds, by what whole runs take: of the same recipe where one is named, else of any; none: not known yet."""
+        wholes: dict[str, list[float]] = {}
+        for trial in self.trials:
+            if whole := _whole_seconds(trial):
+                wholes.setdefault(_group(trial), []).append(whole)
+        if not wholes:
+            return None
+        means = {group: fmean(values) for group, values in wholes.items()}
+        usual = fmean(means.values())
+        left = [means.get(_group(trial), usual) * (1 - _share(trial)) for trial in self.trials if not trial.finished]
+        running = sum(trial.outcome == "running" for trial in self.trials)
+        return max(sum(left) / max(running, 1), max(left, default=0.0))
+
+    def __rich__(self) -> Table:
+        left = self.remaining()
+        done, running = len(self.told), sum(trial.outcome == "running" for trial in self.trials)
+        table = Table("trial", "where", caption_justify="left")
+        table.caption = (
+            f"{done} of {len(self.trials)} done, {running} running; {clock(time.monotonic() - self.began)} elapsed, "
+            f"{'unknown' if left is None else clock(left)} remaining"
+        )
+        for title in ("updates", "validation error", "outcome"):
+            table.add_column(title, justify="right")
+        ended = [trial for trial in self.trials if trial.finished and trial.outcome != "failed"]
+        shown = {trial.number for trial in ended[-_ENDED:]}
+        for trial in self.trials:
+            if trial.outcome in ("running", "failed") or trial.number in shown:
+                progress = trial.notes.get("progress", {})
+                error = progress.get("valid_error")
+                table.add_row(
+                    escape(self.title(trial)),
+                    escape(_where(trial)),
+                    f"{_share(trial):.0%}",
+                    "" if error is None else percent(error),
+                    escape(_ending(trial)) if trial.finished else "",
+                )
+        return table
+
+
+@contextmanager
+def watch_study(look: Callable[[], list[Seen]], title: Callable[[Seen], str]) -> Iterator[None]:
+    """A table on stderr for as long as this lasts, or a line for each finished trial when that is no terminal."""
+    study, over = LiveStudy(look, title), threading.Event()
+    live = Live(console=Console(stderr=True), get_renderable=study.__rich__, transient=True, auto_refresh=False)
+
+    def tell() -> None:
+        lines = study.refresh()
+        if sys.stderr.isatty():
+            live.refresh()
+        else:
+            sys.stderr.writelines(f"{line}\n" for line in lines)
+            sys.stderr.flush()
+
+    def tell_on() -> None:
+        while not over.wait(_LOOK_SECONDS):
+            tell()
+
+    thread = threading.Thread(target=tell_on, daemon=True)
+    with live if sys.stderr.isatty() else nullcontext():
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            tell()
+
+
+def _where(trial: Seen) -> str:
+    worker = trial.notes.get("worker", {})
+    gpu = f" GPU {worker['gpu']}" if worker.get("gpu") else ""
+    return f"{worker.get('host', '')}:{worker.get('pid', '')}{gpu}" if worker else ""
+
+
+def _ending(trial: Seen) -> str:
+    """How a finished trial ended."""
+    if "error" in trial.notes:
+        return str(trial.notes["error"])
+    if trial.outcome == "pruned":
+        return f"pruned at validation error {percent(next(reversed(trial.curve.values()), None))}"
+    result = trial.notes.get("result", {})
+    kind = "test" if result.get("tested") else "validation"
+    return f"{kind} error {percent(result.get('test_error' if result.get('tested') else 'valid_error'))}"
+
+
+def _group(trial: Seen) -> str:
+    return str(trial.notes.get("recipe", ""))
+
+
+def _share(trial: Seen) -> float:
+    """How much of its updates are done."""
+    progress = trial.notes.get("progress", {})
+    if trial.outcome == "complete":
+        return 1.0
+    return float(progress.get("step", 0) / progress.get("steps", 1)) if trial.outcome != "waiting" else 0.0
+
+
+def _whole_seconds(trial: Seen) -> float | None:
+    """What the whole run took, or will by what it has taken."""
+    source = trial.notes.get("result" if trial.outcome == "complete" else "progress", {})
+    seconds, share = source.get("seconds"), _share(trial)
+    return seconds / share if seconds and share else None

@@ -1,0 +1,150 @@
+"""The database of a study: SQLite or PostgreSQL, a lock in it, and errors that never show a password."""
+
+import fcntl
+import hashlib
+import warnings
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote, quote_plus
+
+from ict.base.errors import UserError
+
+if TYPE_CHECKING:
+    from optuna.storages import RDBStorage
+    from sqlalchemy import URL, Engine
+
+_CONNECT_SECONDS = 10
+_LOCK_SECONDS = 120
+_FORM = "sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE"
+
+
+def require_optuna() -> None:
+    try:
+        import optuna
+    except ImportError:
+        raise UserError("searches and trials need Optuna, which is missing: pip install 'ict-ssl[search]'.") from None
+    optuna.logging.set_verbosity(optuna.logging.ERROR)  # it would tell every trial in its own words
+
+
+class Storage:
+    """An address, checked; nothing is opened until something is asked for."""
+
+    def __init__(self, address: str) -> None:
+        require_optuna()
+        self.url = _parsed(address)
+        self.is_sqlite = self.url.drivername == "sqlite"
+
+    def __str__(self) -> str:
+        """Where it is, without user, password and options."""
+        if self.is_sqlite:
+            return str(self.url.database)
+        port = f":{self.url.port}" if self.url.port else ""
+        return f"postgresql://{self.url.host or ''}{port}/{self.url.database or ''}"
+
+    @property
+    def missing(self) -> bool:
+        """Whether it is a file that is not there yet."""
+        return self.is_sqlite and not Path(str(self.url.database)).exists()
+
+    def connect(self) -> "RDBStorage":
+        """Optuna's storage, its tables made where there are none. Two workers may come at the same moment."""
+        from optuna.storages import RDBStorage
+
+        connect = {"timeout": _LOCK_SECONDS} if self.is_sqlite else {"connect_timeout": _CONNECT_SECONDS}
+        engine = {"connect_args": connect, "pool_pre_ping": True}
+        with self.lock("tables"), warnings.catch_warnings(action="ignore"):
+            try:
+                return RDBStorage(self.url.render_as_string(hide_password=False), engine_kwargs=engine)
+            except RuntimeError:
+                raise StorageError(f"storage {self} was made by another version of Optuna: use a new one.") from None
+
+    def lock(self, name: str) -> AbstractContextManager[None]:
+        """Held by one process at a time, and by none that has ended, however it ended."""
+        return self._file_lock() if self.is_sqlite else self._advisory_lock(name)
+
+    def close(self) -> None:
+        """Give back what locks have used; connections of `connect` are the caller's."""
+        if "_engine" in vars(self):
+            self._engine.dispose()
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Trouble with the database becomes one sentence."""
+        from optuna.exceptions import StorageInternalError
+        from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+        try:
+            yield
+        except (SQLAlchemyError, StorageInternalError) as problem:
+            source = problem if isinstance(problem, DBAPIError) else problem.__cause__
+            cause = source.orig if isinstance(source, DBAPIError) else source or problem
+            raise StorageError(f"storage {self} cannot be used: {self._scrubbed(str(cause))}.") from None
+
+    @contextmanager
+    def _file_lock(self) -> Iterator[None]:
+        path = Path(f"{self.url.database}.lock")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("w") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                yield
+        except OSError as problem:
+            if problem.filename != str(path) and problem.filename != str(path.parent):
+                raise
+            raise StorageError(f"storage {self} cannot be used: {problem.strerror}.") from None
+
+    @contextmanager
+    def _advisory_lock(self, name: str) -> Iterator[None]:
+        from sqlalchemy import text
+
+        key = int.from_bytes(hashlib.sha256(f"ict {name}".encode()).digest()[:8], signed=True)
+        with self._engine.begin() as connection:
+            connection.execute(text(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'"))
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
+            yield
+
+    @cached_property
+    def _engine(self) -> "Engine":
+        """For locks alone: each is a transaction of its own, around those of Optuna."""
+        from sqlalchemy import create_engine
+
+        return create_engine(self.url, pool_pre_ping=True, connect_args={"connect_timeout": _CONNECT_SECONDS})
+
+    def _scrubbed(self, message: str) -> str:
+        """Its first line without the password, in whatever form a driver might repeat it."""
+        line = (message.splitlines() or ["no reason was given"])[0].strip().rstrip(".")
+        secrets = [self.url.password, *(v for k, v in self.url.query.items() if "pass" in k)]
+        for secret in (str(secret) for secret in secrets if secret):
+            for form in (secret, quote(secret, safe=""), quote_plus(secret)):
+                line = line.replace(form, "***")
+        return line
+
+
+class StorageError(UserError):
+    """The database cannot be reached or used, now."""
+
+
+def _parsed(address: str) -> "URL":
+    """Never repeats the address: what cannot be read may hold a password anywhere."""
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        url = make_url(address)
+    except (ArgumentError, ValueError):
+        raise UserError(f"the address of the storage cannot be read: write {_FORM}.") from None
+    kind = url.drivername.partition("+")[0]
+    if kind == "sqlite" and url.database and url.database != ":memory:":
+        return url.set(drivername="sqlite")
+    if kind not in ("postgresql", "postgres"):
+        raise UserError(f"the storage is neither a SQLite file nor a PostgreSQL server: write {_FORM}.")
+    if "@" in (url.host or ""):
+        raise UserError(f"the address of the storage has more than one @: write {_FORM}, and %40 for an @ in a word.")
+    try:
+        import psycopg  # noqa: F401
+    except ImportError:
+        raise UserError("PostgreSQL needs a driver, which is missing: pip install 'ict-ssl[search]'.") from None
+    return url.set(drivername="postgresql+psycopg")

@@ -1,0 +1,283 @@
+"""Workers of a study: claim a trial, train it, note how it ended, until none is left that waits or runs."""
+
+import os
+import signal
+import threading
+import time
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any, TypeVar
+
+import optuna
+import torch
+from optuna.distributions import BaseDistribution
+
+from ict.base.errors import Diverged, FolderInUse, UserError
+from ict.engine.device import Device, pick_device
+from ict.engine.loop import Record
+from ict.experiment.console import validation_error
+from ict.experiment.pool import Pipe, Result, crew, sigterm_interrupts
+from ict.experiment.run import Mode, train
+from ict.recipes.recipe import Recipe
+from ict.studies.storage import Storage, StorageError
+from ict.studies.study import Claim, Lost, Pulse, Slot, Study
+from ict.studies.trial import Seen
+
+GRACE = 60.0
+_PATIENCE = (1, 2, 4, 8, 16, 32, 64)  # seconds between attempts to reach the database
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where and how trials run: what this process decides for itself, whatever study it joins."""
+
+    storage: str = field(repr=False)  # may hold a password
+    workers: int | None = None
+    device: Device = "auto"
+    mode: Mode = "exact"
+    data_dir: Path | None = None
+    grace: float = GRACE  # seconds of silence after which a worker counts as dead
+    timeout: float | None = None  # seconds after which no further trial is begun
+    checkpoint_seconds: float = 10.0
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A run that a trial stands for."""
+
+    recipe: Recipe
+    seed: int
+    out: Path
+
+
+@dataclass(frozen=True)
+class Plan(ABC):
+    """What a study runs. It travels to the workers."""
+
+    place: Place
+    name: str  # of the study
+
+    test = True  # whether the test set is evaluated at the end of a run
+    keeps_diverged = False  # whether a run that diverges is a result, if a bad one
+
+    @property
+    @abstractmethod
+    def description(self) -> dict[str, Any]:
+        """What two commands must agree on to work on the same study."""
+
+    @property
+    @abstractmethod
+    def slots(self) -> list[Slot]: ...
+
+    @abstractmethod
+    def cell(self, trial: Seen) -> Cell: ...
+
+    @property
+    def distributions(self) -> dict[str, BaseDistribution]:
+        return {}
+
+    def sampler(self, number: int) -> optuna.samplers.BaseSampler:
+        """The one that chooses what is open of a trial."""
+        return optuna.samplers.RandomSampler(number)
+
+    @abstractmethod
+    def pruner(self, cell: Cell) -> optuna.pruners.BasePruner | None:
+        """What ends bad trials early, if anything does."""
+
+    @abstractmethod
+    def value(self, result: Result) -> float:
+        """What a finished trial is judged by."""
+
+    @abstractmethod
+    def finished(self, cell: Cell, result: Result) -> None:
+        """Called where the trial ran, when it is complete."""
+
+    def connect(self) -> Study:
+        """The study, not open yet."""
+        return Study(Storage(self.place.storage), self.name, self.place.grace)
+
+    def study(self) -> Study:
+        """The study, open."""
+        study = self.connect()
+        study.open(self.description)
+        return study
+
+
+def run_plan(plan: Plan) -> None:
+    """Work on an open study here until it is done or the time is up."""
+    gpus = _gpus(plan.place.device)
+    workers = plan.place.workers or len(gpus) or os.cpu_count() or 1
+    with plan.study() as study:
+        workers = min(workers, sum(not trial.finished for trial in study.look()))
+    if workers == 0:
+        return
+    if workers == 1:
+        with sigterm_interrupts():
+            work(plan, gpus[0] if gpus else None)
+        return
+    with crew(workers, serve) as pipes:
+        for i, pipe in enumerate(pipes):
+            with suppress(BrokenPipeError):  # it died already, which is told below
+                pipe.send((plan, gpus[i % len(gpus)] if gpus else None))
+        died, busy = 0, list(pipes)
+        while busy:
+            ready = wait(busy)
+            for pipe in [pipe for pipe in busy if pipe in ready]:
+                busy.remove(pipe)
+                try:
+                    kind, problem = pipe.recv()
+                except (EOFError, OSError):
+                    died += 1  # the others take up its trial
+                    continue
+                if kind == "failed":
+                    raise problem
+    if died == workers:
+        raise UserError("every worker was ended from outside, perhaps for want of memory: try fewer --workers.")
+
+
+def serve(pipe: Pipe, order: tuple[Plan, str | None]) -> tuple[str, Any]:
+    """What a process of a crew does with a plan and a GPU."""
+    plan, gpu = order
+    if gpu is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # CUDA looks at it once, at its first use
+    try:
+        work(plan, gpu, pipe)
+    except Exception as problem:
+        problem.add_note(traceback.format_exc())  # pickling drops the traceback itself
+        return "failed", problem
+    return "done", None
+
+
+def work(plan: Plan, gpu: str | None = None, pipe: Pipe | None = None) -> None:
+    """Run trials one after the other. It stays while others run theirs, to take up those of a worker that dies."""
+    began, timeout = time.monotonic(), plan.place.timeout
+    with plan.study() as study:
+        while timeout is None or time.monotonic() - began < timeout:
+            claim = _patiently(lambda: study.claim(plan.distributions, plan.sampler, {"gpu": gpu}))
+            if claim is not None:
+                with suppress(FolderInUse):  # by a worker that was only asleep; it will find the trial lost, and leave
+                    _run(plan, study, claim, pipe)
+                    continue
+            elif all(trial.finished for trial in _patiently(study.look)):
+                return
+            _end_with_parent(pipe)
+            time.sleep(min(1.0, plan.place.grace / 10))
+
+
+def _run(plan: Plan, study: Study, claim: Claim, pipe: Pipe | None) -> None:
+    """Train a claimed trial to whatever end it takes."""
+    place = plan.place
+    progress: dict[str, Any] = {}
+    try:
+        cell = plan.cell(claim.seen)
+        pruner = plan.pruner(cell)
+        progress |= {"step": 0, "steps": cell.recipe.train.steps}
+        with Pulse(study, claim, progress) as pulse:
+
+            def log(record: Record) -> None:
+                _end_with_parent(pipe)
+                pulse.check()
+                progress.update(step=record["step"], seconds=record["seconds"])
+                if (error := validation_error(record)) is not None:
+                    progress["valid_error"] = error
+                    _judge(study, claim, record["step"], cell, error, pruner)
+
+            run = train(
+                cell.recipe,
+                seed=cell.seed,
+                out=cell.out,
+                device=place.device,
+                mode=place.mode,
+                resume=True,
+                data_dir=place.data_dir,
+                checkpoint_seconds=place.checkpoint_seconds,
+                test=plan.test,
+                log=log,
+            )
+        plan.finished(cell, run.result)
+        _hand_in(study, claim, "complete", plan.value(run.result), result=run.result)
+    except Lost:
+        return
+    except optuna.TrialPruned:
+        _hand_in(study, claim, "pruned", None, progress=progress)
+    except Diverged as problem:
+        _hand_in(
+            study, claim, "pruned" if plan.keeps_diverged else "failed", None, progress=progress, error=str(problem)
+        )
+    except StorageError:
+        raise
+    except FolderInUse:
+        with suppress(Lost):
+            _patiently(lambda: study.release(claim))
+        raise
+    except UserError as problem:
+        _hand_in(study, claim, "failed", None, progress=progress, error=str(problem))
+    except Exception as problem:
+        _hand_in(study, claim, "failed", None, progress=progress, error=f"{type(problem).__name__}: {problem}")
+        raise
+    except BaseException:
+        with _deaf(), suppress(Lost, StorageError):
+            study.release(claim)
+        raise
+
+
+def _judge(
+    study: Study, claim: Claim, step: int, cell: Cell, error: float, pruner: optuna.pruners.BasePruner | None
+) -> None:
+    """Note a validation error and end the trial if it is a bad one; at its last step there is nothing to save."""
+    try:
+        bad = study.report(claim, step, error, pruner)
+    except StorageError:
+        return  # what is known so far is no reason to stop
+    if bad and step < cell.recipe.train.steps:
+        raise optuna.TrialPruned
+
+
+def _hand_in(study: Study, claim: Claim, outcome: Any, value: float | None, **notes: Any) -> None:
+    """Finish a trial, unless somebody else has."""
+    with suppress(Lost):
+        _patiently(lambda: study.finish(claim, outcome, value, **notes))
+
+
+def _patiently(attempt: Callable[[], Answer]) -> Answer:
+    """A database that is away for a minute or two costs nothing."""
+    for seconds in _PATIENCE:
+        try:
+            return attempt()
+        except StorageError:
+            time.sleep(seconds)
+    return attempt()
+
+
+def _end_with_parent(pipe: Pipe | None) -> None:
+    """Stop where the parent is gone, however it went: nothing but the pipe's end can come in."""
+    if pipe is not None and pipe.poll():
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """No second signal may cut short what a stopped worker still has to say."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _gpus(device: Device) -> Sequence[str]:
+    """The GPUs that this process may use, by the names under which CUDA knows them."""
+    if pick_device(device).type != "cuda":
+        return []
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return visible.split(",") if visible else [str(i) for i in range(torch.cuda.device_count())]
