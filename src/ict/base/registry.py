@@ -1,6 +1,6 @@
 """Names of algorithms, networks and datasets, importable without torch: a class is loaded when it is asked for."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib import import_module
 from typing import Any, NamedTuple, cast
 
@@ -13,10 +13,7 @@ class Entry(NamedTuple):
 
 
 class Registry(Mapping[str, Callable[..., Any]]):
-    """A read-only dict from name to class or function; iterating over the names imports nothing.
-
-    A name such as "mypackage.mine:Mine" is somebody else's: the attribute Mine of the module mypackage.mine.
-    """
+    """A read-only dict from name to class or function; iterating over the names imports nothing."""
 
     def __init__(self, kind: str, package: str, entries: dict[str, Entry]) -> None:
         self.kind = kind
@@ -24,8 +21,6 @@ class Registry(Mapping[str, Callable[..., Any]]):
         self._entries = entries
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
-        if ":" in name:
-            return _from_outside(self.kind, name)
         if name not in self._entries:
             raise unknown(self.kind, name, self._entries)
         module, _, attribute = self._entries[name].target.partition(":")
@@ -41,8 +36,29 @@ class Registry(Mapping[str, Callable[..., Any]]):
     def __contains__(self, name: object) -> bool:
         return name in self._entries  # Mapping's own would catch only KeyError
 
+    def resolve(self, name: str) -> Callable[..., Any]:
+        """As `[name]`, and "mypackage.mine:Mine" is the attribute Mine of the module mypackage.mine.
+
+        Importing runs code, so `name` must be the caller's or from the command line, never a file's.
+        """
+        return _from_outside(self.kind, name) if is_outside(name) else self[name]
+
+    def from_file(self, name: str, allowed: Collection[str]) -> Callable[..., Any]:
+        """What a file names: a registered name, or code that the caller or the command line has allowed by name."""
+        if is_outside(name) and name not in allowed:
+            raise UserError(
+                f"{self.kind} '{name}' is code from outside the package, which a file does not run by itself: "
+                f"pass --allow-code {name} if you trust it."
+            )
+        return self.resolve(name)
+
     def summary(self, name: str) -> str:
         return self._entries[name].summary
+
+
+def is_outside(name: str) -> bool:
+    """Whether a name is a module's attribute, such as "mine:Mine", and not one of a registry."""
+    return ":" in name
 
 
 def _from_outside(kind: str, name: str) -> Callable[..., Any]:

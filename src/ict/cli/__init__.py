@@ -4,10 +4,8 @@ Verbs import what they call when they are called, so that `ict --help` and `ict 
 """
 
 import os
-import sys
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -72,8 +70,6 @@ def root(
 
 def main() -> None:
     """Run the command; a mistake is one sentence on stderr and exit code 2."""
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.append(here)  # so that 'module:Class' finds a file beside the caller
     warnings.showwarning = warn
     try:
         app()

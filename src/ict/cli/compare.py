@@ -8,6 +8,7 @@ import typer
 
 from ict.cli.messages import interruptible
 from ict.cli.options import AsJson, DataDir, DeviceName, ModeName, SeedCount, Settings
+from ict.cli.outside import find_beside_caller
 
 
 def demo(
@@ -18,6 +19,7 @@ def demo(
     """Compare supervised training, LabelSpreading and ICT on handwritten digits with ten labels a class."""
     from ict.paper.demo import demo as run_demo
 
+    find_beside_caller(None, settings)
     with interruptible("the same command"):
         typer.echo(run_demo(out, seeds, settings or []))
 
@@ -43,6 +45,7 @@ def compare(
     from ict.paper.ranking import table
 
     folder = out or Path("runs/compare") / task
+    find_beside_caller(None, settings)
     with interruptible("the same command"):
         summary = run_comparison(
             task,

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ict.cli.options import DeviceName, LabelColumn, LabelsFile, ModelFolder, Settings, SkipBad
+from ict.cli.options import AllowCode, DeviceName, LabelColumn, LabelsFile, ModelFolder, Settings, SkipBad
+from ict.cli.outside import find_beside_caller
 
 
 def fit(
@@ -48,6 +49,7 @@ def fit(
             skip_bad=skip_bad,
             progress=progress,
         )
+    find_beside_caller(None, settings)
     fitter = Fitter(None, steps, tuple(settings or ()), device, verbose=1)
     typer.echo(fit_files(given, out, method, fitter, seed, command=shlex.join(["ict", *sys.argv[1:]])))
 
@@ -59,21 +61,24 @@ def predict(
         "predictions.csv"
     ),
     skip_bad: SkipBad = False,
+    allow_code: AllowCode = None,
 ) -> None:
     """Predict with a fitted model, however many the examples."""
     from ict.experiment.console import count_bar
     from ict.fit.predict import STDOUT, predict_files
 
     with count_bar("predicting") as progress:
-        said = predict_files(model, path, out, skip_bad=skip_bad, progress=progress)
+        code = find_beside_caller(allow_code)
+        said = predict_files(model, path, out, skip_bad=skip_bad, progress=progress, allow_code=code)
     typer.echo(said, err=out == STDOUT)
 
 
 def export(
     model: ModelFolder,
     onnx: Annotated[Path, typer.Option(metavar="FILE", help="The ONNX file.")],
+    allow_code: AllowCode = None,
 ) -> None:
     """Write a fitted model as one ONNX file that takes examples as they were read, and check it."""
     from ict.models.onnx import export_onnx
 
-    typer.echo(export_onnx(model, onnx))
+    typer.echo(export_onnx(model, onnx, find_beside_caller(allow_code)))

@@ -6,15 +6,16 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from ict.cli.options import AsJson, RecipeName, Settings
+from ict.cli.options import AllowCode, AsJson, RecipeName, Settings
+from ict.cli.outside import find_beside_caller
 
 
-def show(recipe: RecipeName, settings: Settings = None, as_json: AsJson = False) -> None:
+def show(recipe: RecipeName, settings: Settings = None, allow_code: AllowCode = None, as_json: AsJson = False) -> None:
     """Print a recipe: every value it sets, where they come from and what the paper reports."""
     from ict.recipes import find
     from ict.recipes.recipe import change
 
-    resolved = change(find(recipe), settings or [])
+    resolved = change(find(recipe, find_beside_caller(allow_code, settings)), settings or [])
     content = resolved.to_dict()
     if as_json:
         typer.echo(json.dumps(content, indent=2))

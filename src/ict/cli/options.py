@@ -14,6 +14,10 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change the recipe, e.g. train.steps=500."),
 ]
+AllowCode = Annotated[
+    list[str] | None,
+    typer.Option(metavar="MODULE:CLASS", help="Code from outside the package that a file may name; repeatable."),
+]
 ModeName = Annotated[Literal["exact", "fast"], typer.Option(help="Bit-reproducible, or quick on a GPU.")]
 SeedCount = Annotated[int, typer.Option(min=1, help="Number of seeds.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON alone on stdout.")]

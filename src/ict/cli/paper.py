@@ -5,6 +5,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from ict.cli.options import AllowCode
+from ict.cli.outside import find_beside_caller
+
 
 def figure(
     name: Annotated[Literal["moons"], typer.Argument(help="Which figure.")],
@@ -12,12 +15,13 @@ def figure(
     recipe: Annotated[str, typer.Option(help="What is drawn against supervised.")] = "moons/ict-sharpened",
     seed: Annotated[int, typer.Option(help="The seed that is drawn.")] = 4,
     seeds: Annotated[int | None, typer.Option(min=1, help="Count successes over seeds 0 to this less one.")] = None,
+    allow_code: AllowCode = None,
 ) -> None:
     """Draw the paper's two-moons figure, and write its numbers beside it."""
     from ict.paper import figure as figures
 
     draw = {"moons": figures.moons}[name]
-    typer.echo(draw(out, recipe, seed, seeds))
+    typer.echo(draw(out, recipe, seed, seeds, find_beside_caller(allow_code)))
 
 
 def table(

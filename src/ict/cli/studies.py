@@ -8,6 +8,7 @@ import typer
 
 from ict.cli.messages import fail, interruptible
 from ict.cli.options import (
+    AllowCode,
     AsJson,
     DataDir,
     DeviceName,
@@ -19,6 +20,7 @@ from ict.cli.options import (
     StudyName,
     Workers,
 )
+from ict.cli.outside import find_beside_caller
 
 
 def search(
@@ -48,6 +50,7 @@ def search(
         Path | None, typer.Option(help="Folder for trials and report. [default: runs/search/RECIPE/STUDY]")
     ] = None,
     settings: Settings = None,
+    allow_code: AllowCode = None,
     device: DeviceName = "auto",
     mode: ModeName = "exact",
     data_dir: DataDir = None,
@@ -66,7 +69,7 @@ def search(
 
     place = Place(storage or "", workers, device, mode, data_dir, grace, timeout)
     plan = searching.plan_search(
-        change(find(recipe), settings or []),
+        change(find(recipe, find_beside_caller(allow_code, settings)), settings or []),
         place,
         params=params or [],
         sampler=sampler,
@@ -92,6 +95,7 @@ def trials(
     out: Annotated[Path | None, typer.Option(help="Folder for the runs. [default: runs/trials]")] = None,
     results: Annotated[Path, typer.Option(help="Folder for a result file of each run.")] = Path("results/trials"),
     settings: Settings = None,
+    allow_code: AllowCode = None,
     device: DeviceName = "auto",
     mode: ModeName = "exact",
     data_dir: DataDir = None,
@@ -107,7 +111,14 @@ def trials(
 
     place = Place(storage or "", workers, device, mode, data_dir, grace)
     plan = running.plan_trials(
-        recipes, place, seeds=seeds, settings=settings or [], study=study, out=out, results=results
+        recipes,
+        place,
+        seeds=seeds,
+        settings=settings or [],
+        allow_code=find_beside_caller(allow_code, settings),
+        study=study,
+        out=out,
+        results=results,
     )
     with interruptible("the same command"):
         ended = running.run_trials(plan)

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from ict.cli.messages import interruptible, speaks
-from ict.cli.options import AsJson, DataDir, DeviceName, ModeName, RecipeName, Settings
+from ict.cli.options import AllowCode, AsJson, DataDir, DeviceName, ModeName, RecipeName, Settings
+from ict.cli.outside import find_beside_caller
 
 
 def train(
@@ -18,7 +19,9 @@ def train(
     algorithm: Annotated[
         str | None, typer.Option(help="Another algorithm: a registered name, or your own as mypackage.mine:Mine.")
     ] = None,
+    network: Annotated[str | None, typer.Option(help="Another network, by the same kinds of names.")] = None,
     settings: Settings = None,
+    allow_code: AllowCode = None,
     device: DeviceName = "auto",
     mode: ModeName = "exact",
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the newest checkpoint.")] = False,
@@ -42,8 +45,9 @@ def train(
     from ict.recipes import find
     from ict.recipes.recipe import change
 
-    chosen = [] if algorithm is None else [f"algorithm={algorithm}"]
-    resolved = change(find(recipe), [*chosen, *(settings or [])])
+    parts = {"algorithm": algorithm, "network": network}
+    changes = [*(f"{part}={name}" for part, name in parts.items() if name is not None), *(settings or [])]
+    resolved = change(find(recipe, find_beside_caller(allow_code, changes)), changes)
     folder = out or run.default_folder(resolved, seed)
     with ExitStack() as stack:
         stack.enter_context(interruptible("the same command with --resume"))
@@ -77,11 +81,12 @@ def evaluate(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],
     device: DeviceName = "auto",
     data_dir: DataDir = None,
+    allow_code: AllowCode = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure the test error of a run's saved model again."""
     from ict.experiment.run import evaluate as measure
 
-    found = measure(run, device=device, data_dir=data_dir)
+    found = measure(run, device=device, data_dir=data_dir, allow_code=find_beside_caller(allow_code))
     text = f"{found['recipe']} seed {found['seed']}: test error {found['test_error']:.2%} of {found['n_test']} examples"
     typer.echo(json.dumps(found, indent=2) if as_json else text)

@@ -153,7 +153,7 @@ def updater(job: Job, fast: bool = False, shared: bool = False) -> Callable[[Pro
 def load_data(recipe: Recipe, seed: int, data_dir: str | Path | None = None) -> Dataset:
     """The recipe's dataset, read from `data_dir` or the folder in the variable ICT_DATA."""
     where = data_dir or os.environ.get("ICT_DATA")
-    reader = DATASETS[recipe.dataset.name]
+    reader = DATASETS.resolve(recipe.dataset.name)
     data: Dataset = reader(Path(where) if where else None, seed, **recipe.dataset.options)
     return data
 
@@ -175,7 +175,7 @@ def _split(recipe: Recipe, data: Dataset, seed: int) -> Indices:
 def build_network(recipe: Recipe, data: Dataset, seed: int) -> nn.Module:
     cpu = torch.device("cpu")  # weights are drawn there, so that they are the same on every device
     default_generator(cpu).manual_seed(fold(seed, Use.INIT))
-    make = NETWORKS[recipe.network.name]
+    make = NETWORKS.resolve(recipe.network.name)
     module: nn.Module = make(data.shape, len(data.classes), **recipe.network.options)
     return module
 
@@ -223,7 +223,7 @@ def _try_forward(student: nn.Module, view: View, data: Dataset) -> None:
 
 
 def _algorithm(part: Part) -> Algorithm:
-    made = ALGORITHMS[part.name](**part.options)
+    made = ALGORITHMS.resolve(part.name)(**part.options)
     if not isinstance(getattr(made, "needs", None), Needs) or not callable(getattr(made, "loss", None)):
         raise UserError(f"algorithm {part.name} has no 'loss' or no 'needs': write it as docs/extend.md shows.")
     algorithm: Algorithm = made

@@ -1,7 +1,7 @@
 """One run: (recipe, seed, folder) to a trained network and result.json."""
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -228,10 +228,19 @@ def _check_shares(recipe: Recipe, ranks: Ranks) -> None:
         )
 
 
-def evaluate(folder: str | Path, *, device: Device = "auto", data_dir: str | Path | None = None) -> dict[str, Any]:
-    """The test error of a finished run's saved model, measured again."""
+def evaluate(
+    folder: str | Path,
+    *,
+    device: Device = "auto",
+    data_dir: str | Path | None = None,
+    allow_code: Collection[str] = (),
+) -> dict[str, Any]:
+    """The test error of a finished run's saved model, measured again.
+
+    `allow_code` has the names such as "mine:Mine" that the run's files may import.
+    """
     home = Folder(Path(folder))
-    recipe, seed = home.load_recipe()
+    recipe, seed = home.load_recipe(allow_code)
     if OWN in (recipe.dataset.name, recipe.network.name):
         raise UserError(f"{folder} was trained on the caller's own data or network: evaluate it from Python.")
     data = load_data(recipe, seed, data_dir)

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ class Folder:
             return False
         if not resume:
             raise UserError(f"{self.path} already holds a run: pass --resume to continue it, or another --out.")
-        changed = _differences(_description(*self.load_recipe()), _description(recipe, seed))
+        changed = _differences(_description(*self.load_recipe(recipe.outside_code)), _description(recipe, seed))
         if "seed" in changed:
             raise UserError(f"{self.path} holds the run of another seed: pass another --out.")
         if changed and not force:
@@ -92,13 +92,13 @@ class Folder:
                 f"cannot write to {self.path} ({problem.strerror}): name another folder with --out."
             ) from None
 
-    def load_recipe(self) -> tuple[Recipe, int]:
-        """The recipe and the seed of the run."""
+    def load_recipe(self, allow_code: Collection[str] = ()) -> tuple[Recipe, int]:
+        """The recipe and the seed of the run; its parts are registered ones or named in `allow_code`."""
         if not self.recipe.exists():
             raise UserError(f"{self.path} holds no run: there is no {self.recipe.name} in it.")
         content = read_json(self.recipe)
         try:
-            return from_dict(content), content.get("seed", 0)
+            return from_dict(content, allow_code=allow_code), content.get("seed", 0)
         except UserError as mistake:
             raise UserError(f"{self.recipe}: {mistake}") from None
 

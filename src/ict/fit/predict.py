@@ -3,7 +3,7 @@
 import csv
 import io
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TextIO
@@ -19,10 +19,18 @@ from ict.models.saved_model import SavedModel, load_model
 STDOUT = Path("-")
 
 
-def predict_files(model: Path, path: Path, out: Path, *, skip_bad: bool, progress: Progress | None = None) -> str:
+def predict_files(
+    model: Path,
+    path: Path,
+    out: Path,
+    *,
+    skip_bad: bool,
+    progress: Progress | None = None,
+    allow_code: Collection[str] = (),
+) -> str:
     """Predictions for every example of a file or folder, labeled or not; what there is to tell, in words."""
     only_read(path, out)
-    loaded = load_model(model)
+    loaded = load_model(model, allow_code)
     stream = stream_own(path, loaded.inputs.shape, loaded.columns, skip_bad)
     done, bad, grayed = 0, list[str](), list[str]()
 

@@ -4,7 +4,7 @@ import importlib
 import json
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import redirect_stdout
 from copy import deepcopy
 from io import StringIO
@@ -53,9 +53,9 @@ class Deployed(nn.Module):
         return logits, (logits / self.temperature).softmax(1)
 
 
-def export_onnx(folder: Path, out: Path) -> str:
+def export_onnx(folder: Path, out: Path, allow_code: Collection[str] = ()) -> str:
     """Write the model of a folder to `out`, if it gives the same numbers there; a summary in words."""
-    model = load_model(folder)
+    model = load_model(folder, allow_code)
     if not isinstance(model.network, TrainedNetwork):
         raise UserError(
             f"{folder} holds a graph over its training examples, whose search for neighbors ONNX does not know: "

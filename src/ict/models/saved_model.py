@@ -1,8 +1,9 @@
 """A trained model as a folder that other programs can read: weights, settings, class names and a model card.
 
-Loading runs no code from the folder and unpickles nothing.
+Loading runs no code that the folder names, unless the caller allows it by name, and unpickles nothing.
 """
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from ict import __version__
+from ict.base import fields
 from ict.base.errors import UserError
 from ict.base.files import read_json, write_atomic, write_json
 from ict.data.array_inputs import ArrayInputs
@@ -66,8 +68,8 @@ def save_model(folder: Path, model: SavedModel, about: dict[str, Any]) -> None:
     write_json(folder / "config.json", config)  # last: a folder without it is not a model
 
 
-def load_model(folder: Path) -> SavedModel:
-    """The model in a folder."""
+def load_model(folder: Path, allow_code: Collection[str] = ()) -> SavedModel:
+    """The model in a folder. `allow_code`: names such as "mine:Net" that its config.json may import."""
     if not (folder / "config.json").exists():
         raise UserError(f"{folder} holds no model: there is no config.json in it; 'ict fit' writes one.")
     config, labels = read_json(folder / "config.json"), read_json(folder / "labels.json")
@@ -79,7 +81,9 @@ def load_model(folder: Path) -> SavedModel:
         temperature = float(config.get("temperature", 1.0))
         if not 0 < temperature < float("inf"):
             raise ValueError(f"the temperature {temperature} is not above 0")
-        network = _network(config, inputs, len(classes), load_file(folder / "model.safetensors"))
+        network = _network(config, inputs, len(classes), load_file(folder / "model.safetensors"), allow_code)
+    except UserError as problem:
+        raise UserError(f"{folder}/config.json: {problem}") from None
     except (KeyError, TypeError, ValueError, RuntimeError, OSError, SafetensorError) as problem:
         raise UserError(f"{folder} is not a whole model ({problem}): fit it again.") from None
     calibration = str(config.get("calibration", SavedModel.calibration))
@@ -94,7 +98,7 @@ def _options(network: TrainedNetwork | GraphPropagation) -> dict[str, Any]:
 
 
 def _network(
-    config: dict[str, Any], inputs: ArrayInputs, n_classes: int, tensors: dict[str, Tensor]
+    config: dict[str, Any], inputs: ArrayInputs, n_classes: int, tensors: dict[str, Tensor], allow_code: Collection[str]
 ) -> TrainedNetwork | GraphPropagation:
     options = dict(config["network"])
     name = options.pop("name")
@@ -103,7 +107,10 @@ def _network(
             raise ValueError(f"its answers are not for {n_classes} classes")
         return GraphPropagation(**options).restored({name: t.numpy() for name, t in tensors.items()})
     probe = inputs(np.zeros((1, *inputs.shape)))
-    module = NETWORKS[name](tuple(probe.shape[1:]), n_classes, **options)
+    make = NETWORKS.from_file(name, allow_code)
+    hints = {key: option.hint for key, option in fields.options(make).items()}
+    options = {key: fields.check(value, hints[key], f"network.{key}") for key, value in options.items()}
+    module = make(tuple(probe.shape[1:]), n_classes, **options)
     module.load_state_dict(tensors)
     return TrainedNetwork(module.eval(), config.get("updates", 0), config.get("recipe", {}), False)
 

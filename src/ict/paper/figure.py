@@ -1,5 +1,6 @@
 """The paper's first figure: decision boundaries on two moons, supervised against ICT."""
 
+from collections.abc import Collection
 from copy import deepcopy
 from pathlib import Path
 from statistics import fmean
@@ -25,21 +26,27 @@ _SUCCESS = 0.95  # share of the points on the right side
 Snapshots = tuple[Job, list[nn.Module]]
 
 
-def moons(out: Path, recipe: str = "moons/ict-sharpened", seed: int = 4, n_seeds: int | None = None) -> str:
+def moons(
+    out: Path,
+    recipe: str = "moons/ict-sharpened",
+    seed: int = 4,
+    n_seeds: int | None = None,
+    allow_code: Collection[str] = (),
+) -> str:
     """Draw the figure for `seed`, write the accuracies of it or of seeds 0 to n_seeds - 1 as JSON, return them."""
     check_place(out)
     kinds = Figure().canvas.get_supported_filetypes()
     if out.suffix[1:].lower() not in kinds:
         raise UserError(f"{out} is no picture by its name: end it in one of {', '.join(sorted(kinds))}.")
-    wanted = find(recipe)
+    wanted = find(recipe, allow_code)
     if wanted.dataset.name != "moons":
         raise UserError(f"recipe {recipe} is for {wanted.dataset.name}: the figure shows moons, so name one for those.")
     cpu = torch.device("cpu")
     with untouched_globals(cpu, threads=1):
-        drawn = {name: snapshots(name, seed) for name in (SUPERVISED, recipe)}
+        drawn = {name: snapshots(name, seed, allow_code) for name in (SUPERVISED, recipe)}
         seeds = [seed] if n_seeds is None else range(n_seeds)
         accuracies = {
-            name: {s: _accuracies(*(run if s == seed else snapshots(name, s))) for s in seeds}
+            name: {s: _accuracies(*(run if s == seed else snapshots(name, s, allow_code))) for s in seeds}
             for name, run in drawn.items()
         }
         origin = provenance(cpu)
@@ -86,9 +93,9 @@ def _title(recipe: Recipe) -> str:
     return "ICT" if temperature == 1 else f"ICT, targets sharpened (T = {temperature})"
 
 
-def snapshots(name: str, seed: int) -> Snapshots:
+def snapshots(name: str, seed: int, allow_code: Collection[str] = ()) -> Snapshots:
     """A run of a moons recipe: what it was made of, and its evaluated network after each number of `SNAPSHOTS`."""
-    recipe, networks = find(name).resolved(), []
+    recipe, networks = find(name, allow_code).resolved(), []
     job = prepare(recipe, seed, load_data(recipe, seed), None, torch.device("cpu"))
     for step in range(1, SNAPSHOTS[-1] + 1):
         update(job.program, job.state)

@@ -4,6 +4,7 @@ A name is <dataset>-<labels>/<method>, with -wrn after the labels for the paper'
 equal terms.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,23 +31,26 @@ _GROUPS = (
 RECIPES: dict[str, Recipe] = {name: replace(recipe, name=name) for group in _GROUPS for name, recipe in group}
 
 
-def find(name: str) -> Recipe:
-    """A recipe by its name, or from a JSON file, which may name another recipe as its `base` and change parts of it."""
+def find(name: str, allow_code: Collection[str] = ()) -> Recipe:
+    """A recipe by its name, or from a JSON file, which may name another recipe as its `base` and change parts of it.
+
+    A file's parts are registered ones, or among the names such as "mine:Mine" in `allow_code`.
+    """
     if name.endswith(".json"):
-        return _read(Path(name))
+        return _read(Path(name), allow_code)
     if name not in RECIPES:
         raise unknown("recipe", name, RECIPES)
     return RECIPES[name]
 
 
-def _read(path: Path) -> Recipe:
+def _read(path: Path, allow_code: Collection[str]) -> Recipe:
     if not path.exists():
         raise UserError(f"no recipe file {path}: name an existing one, or a recipe that 'ict list' shows.")
     content = read_json(path)
     try:
         if isinstance(base := content.pop("base", None), str):
-            content = _merged(find(base).resolved().to_dict(), content)
-        return from_dict(content, path.stem)
+            content = _merged(find(base, allow_code).resolved().to_dict(), content)
+        return from_dict(content, path.stem, allow_code)
     except UserError as problem:
         raise UserError(f"{path}: {problem}") from None
 

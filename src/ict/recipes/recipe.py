@@ -3,14 +3,14 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ict.algorithms import ALGORITHMS
 from ict.base.errors import UserError, unknown
 from ict.base.fields import Option, check, options, parse
-from ict.base.registry import Registry
+from ict.base.registry import Registry, is_outside
 from ict.data import DATASETS
 from ict.engine.settings import LATER, Average, Eval, Inputs, Optimizer, Rate, Split, Swa, Train
 from ict.networks import NETWORKS
@@ -64,6 +64,11 @@ class Recipe:
     reported: Reported | None = None
     note: str = ""  # where the settings come from, and where they differ from their source
 
+    @property
+    def outside_code(self) -> frozenset[str]:
+        """The parts that are not of this package, such as "mine:Mine"."""
+        return frozenset(name for kind in _PARTS if is_outside(name := getattr(self, kind).name))
+
     def resolved(self) -> "Recipe":
         """The same with every option of its parts filled in and checked."""
         parts: dict[str, Any] = {kind: _resolve(kind, getattr(self, kind)) for kind in _PARTS}
@@ -85,8 +90,11 @@ class Recipe:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:6]
 
 
-def from_dict(content: Mapping[str, Any], name: str = "") -> Recipe:
-    """The recipe that `to_dict` wrote; a run's recipe.json also has its name and what is the run's own."""
+def from_dict(content: Mapping[str, Any], name: str = "", allow_code: Collection[str] = ()) -> Recipe:
+    """The recipe that `to_dict` wrote; a run's recipe.json also has its name and what is the run's own.
+
+    Its parts are registered ones, or among the names such as "mine:Mine" in `allow_code`.
+    """
     name = content.get("name", name)
     content = {key: value for key, value in content.items() if key not in ("name", "seed", "changed_at")}
     if not all(isinstance(values, dict) for values in content.values()):
@@ -97,6 +105,8 @@ def from_dict(content: Mapping[str, Any], name: str = "") -> Recipe:
             if not isinstance(values.get("name"), str):
                 raise UserError(f"{section} needs a name, such as '{next(iter(_PARTS[section]))}'.")
             part = Part(values["name"], {key: value for key, value in values.items() if key != "name"})
+            if part.name != OWN:
+                _PARTS[section].from_file(part.name, allow_code)
             made[section] = _resolve(section, part)
         elif section in _SECTIONS:
             _known_options(section, _SECTIONS[section], values)
@@ -137,7 +147,7 @@ def change(recipe: Recipe, settings: Iterable[str]) -> Recipe:
 def keys(recipe: Recipe) -> dict[str, Any]:
     """Every key that can be set, with its type."""
     targets: dict[str, Callable[..., Any]] = {**_SECTIONS}
-    targets |= {kind: _PARTS[kind][part.name] for kind in _PARTS if (part := getattr(recipe, kind)).name != OWN}
+    targets |= {kind: _PARTS[kind].resolve(part.name) for kind in _PARTS if (part := getattr(recipe, kind)).name != OWN}
     return {
         f"{section}.{name}": option.hint
         for section, target in targets.items()
@@ -148,7 +158,7 @@ def keys(recipe: Recipe) -> dict[str, Any]:
 def _resolve(kind: str, part: Part) -> Part:
     if part.name == OWN:
         return part
-    known = _known_options(kind, _PARTS[kind][part.name], part.options)
+    known = _known_options(kind, _PARTS[kind].resolve(part.name), part.options)
     values = {name: part.options.get(name, option.default) for name, option in known.items()}
     return Part(part.name, {n: check(v, known[n].hint, f"{kind}.{n}") for n, v in values.items()})
 

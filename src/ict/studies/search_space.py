@@ -104,7 +104,7 @@ def _papers(recipe: Recipe) -> list[Choices | Range]:
     """The paper's grid over those of its two parameters that change what the recipe does."""
     algorithm = recipe.algorithm
     known = keys(recipe).keys() & PAPER.keys()
-    if not ALGORITHMS[algorithm.name](**algorithm.options).needs.views:
+    if not ALGORITHMS.resolve(algorithm.name)(**algorithm.options).needs.views:
         known -= {"train.weight"}  # there is no consistency loss to weigh
     if not known:
         raise UserError(

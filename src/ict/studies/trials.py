@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,7 @@ def plan_trials(
     *,
     seeds: str = "0-2",
     settings: Iterable[str] = (),
+    allow_code: Collection[str] = (),
     study: str | None = None,
     out: Path | None = None,
     results: Path = RESULTS,
@@ -74,7 +75,7 @@ def plan_trials(
     home = out or Path("runs/trials-fast" if place.mode == "fast" else "runs/trials")
     check_folder(results, "--results")
     changes = list(settings)
-    resolved = [change(find(name), changes) for name in dict.fromkeys(recipes)]
+    resolved = [change(find(name, allow_code), changes) for name in dict.fromkeys(recipes)]
     cells = tuple(
         Cell(recipe, seed, default_folder(recipe, seed, home)) for seed in read_seeds(seeds) for recipe in resolved
     )
