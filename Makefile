@@ -55,12 +55,12 @@ results: setup
 	$(BIN)/ict compare digits-100 --out runs/results/derivative --methods vat,vat-ent --set algorithm.xi=0
 	cp runs/results/derivative/compare.json results/compare-digits-100-derivative.json
 	$(BIN)/python benchmarks/cpu.py --out results/cpu.json
-	$(BIN)/python benchmarks/direction.py --out results/direction.json
+	$(BIN)/python research/direction.py --out results/direction.json
 	$(BIN)/python benchmarks/estimator.py --out results/estimator.json
 	$(BIN)/python benchmarks/graph.py --out results/graph.json
 	$(BIN)/python benchmarks/ranks.py --out results/ranks.json
 	$(BIN)/python benchmarks/shards.py --out results/shards.json
-	$(BIN)/python benchmarks/waves.py --out results/waves.json
+	$(BIN)/python research/waves.py --out results/waves.json
 	$(BIN)/python examples/digits_four_labels.py > results/digits_four_labels.txt
 	$(BIN)/python tools/render.py
 	$(BIN)/python tools/methods.py

@@ -1,4 +1,4 @@
-"""tools/confused.py: confusions of a run's validation images, and the sentence that the docs have of them."""
+"""research/confused.py: confusions of a run's validation images."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 import confused
 import numpy as np
 import pytest
-import result_files
 
 from ict.base.errors import UserError
 from ict.experiment.run import train
@@ -32,13 +31,3 @@ def test_a_run_that_has_no_checkpoint_is_refused(tmp_path: Path) -> None:
         path.unlink()
     with pytest.raises(UserError, match="no checkpoint"):
         confused.confusions(tmp_path / "run", None)
-
-
-def test_the_most_frequent_confusion_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = [[7, 0, 3], [1, 9, 0], [2, 0, 8]]
-    run = {"recipe": "a/b", "seed": 4, "steps": 1000, "of": 2000, "table": table}
-    about = {"device": "cpu", "machine": "m", "threads": 1, "versions": {"torch": "9"}, "finished": "2030-02-01T12:00"}
-    (tmp_path / "results").mkdir()
-    (tmp_path / f"results/{confused.FILE}.json").write_text(json.dumps({"runs": [run], **about}))
-    monkeypatch.setattr(result_files, "ROOT", tmp_path)
-    assert "| `a/b` | 4 | 1,000 of 2,000 | 6 of 30 | 3 of 10 0s are taken for 2s |" in confused.text()

@@ -1,4 +1,4 @@
-"""tools/fair.py: as much to try for every method, and the best of it in the recipes."""
+"""research/fair.py: as much to try for every method, and the best of it in the recipes."""
 
 import json
 import runpy
@@ -8,6 +8,7 @@ from typing import Any
 
 import fair
 import pytest
+import research_log
 import tune
 
 from ict.paper.compare import PAPER
@@ -36,7 +37,7 @@ def test_every_method_tries_as_many_values_in_runs_as_long_and_today_has_one_of_
 
 
 def test_the_recipes_have_what_the_runs_found_best() -> None:
-    rows = {row["id"]: row for row in fair.found()}
+    rows = {row["id"]: row for row in research_log.fair_runs()}
     for wanted in fair.variants():
         assert rows[wanted["id"]].items() >= wanted.items(), "as it would be tried today"
     assert len(rows) == len(fair.variants())
@@ -49,14 +50,6 @@ def test_the_recipes_have_what_the_runs_found_best() -> None:
 
 def result(method: str, dataset: str, value: float, error: float) -> dict[str, Any]:
     return {"method": method, "dataset": dataset, "value": value, "valid_error": error}
-
-
-def test_what_was_tried_is_shown_and_what_was_chosen_in_bold(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [result("ict", "cifar10", 30.0, 0.21), result("ict", "cifar10", 100.0, 0.1955)]
-    monkeypatch.setattr(fair, "found", lambda: [*rows, result("vat", "svhn", 3.5, 0.1)])
-    cifar10, svhn = fair.tried().split("`svhn-1000-fair`")
-    assert "| `ict` | `train.weight` | 30: 21.00 | **100: 19.55** |" in cifar10 and "**3.5" not in cifar10
-    assert "| `vat` | `algorithm.epsilon` | **3.5: 10.00** |" in svhn and "30:" not in svhn
 
 
 def test_the_best_values_are_written_into_the_recipes(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""tools/narrow.py against the CNN-13 that it makes narrower."""
+"""research/narrow.py against the CNN-13 that it makes narrower."""
 
 import torch
 from narrow import Narrow

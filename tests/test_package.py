@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tarfile
 import tomllib
 import venv
 import zipfile
@@ -33,6 +34,17 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert {"ict/py.typed", "ict/cli/options.py", "ict/algorithms/ict.py"} <= set(names)
     assert {n.split("/")[0] for n in names} == {"ict", f"ict_ssl-{__version__}.dist-info"}
     assert any(n.endswith("LICENSE") for n in names)
+
+
+def test_the_sdist_builds_the_wheel_and_carries_no_results_and_no_tools(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", tmp_path]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (built,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(built) as archive:
+        names = [name.split("/", 1)[1] for name in archive.getnames()]
+    assert {"pyproject.toml", "LICENSE", "README.md", "CITATION.cff", "src/ict/py.typed"} <= set(names)
+    folders = {name.split("/")[0] for name in names if "/" in name}
+    assert folders == {"src", "examples"}, "results, tools and tests stay in the repository"
 
 
 def test_it_runs_from_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
@@ -73,3 +85,7 @@ def test_the_pinned_versions_satisfy_what_the_package_asks_for() -> None:
         have = [int(n) for n in pinned[name.partition("[")[0]].split("+")[0].split(".") if n.isdigit()]
         assert have >= [int(n) for n in least.split(".")], requirement
     assert not {"torchvision", "timm", "torchaudio"} & set(pinned)
+
+
+def test_the_citation_names_this_version() -> None:
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text()

@@ -11,6 +11,7 @@ import performance
 import published
 import pytest
 import render
+import research_log
 import result_files
 from PIL import Image
 
@@ -78,10 +79,29 @@ def test_variants_are_sorted_by_their_validation_error(tmp_path: Path, monkeypat
     ]
     file = tmp_path / "task.jsonl"
     file.write_text("\n".join(map(json.dumps, made)))
-    monkeypatch.setattr(render, "ROOT", tmp_path)
-    *_, better, worse = render.tuning(file).splitlines()
+    monkeypatch.setattr(research_log, "ROOT", tmp_path)
+    *_, better, worse = research_log.tuning(file).splitlines()
     assert better == "| better | 1,200 | 4 | 10.00 | 25.00 | `a/b` | `train.weight=3` |"
     assert worse == "| worse | 1,200 | 4 | 20.00 | 30.00 | `a/b` | `train.weight=3` |"
+
+
+def test_the_values_that_were_tried_are_shown_and_the_recipes_one_in_bold(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = (("ict", "svhn", 30.0, 0.21), ("ict", "svhn", 100.0, 0.1955), ("vat", "cifar10", 16.0, 0.1))
+    rows = [dict(zip(("method", "dataset", "value", "valid_error"), row, strict=True)) for row in tried]
+    monkeypatch.setattr(research_log, "fair_runs", lambda: rows)
+    cifar10, svhn = research_log.fair_tuning().split("`svhn-1000-fair`")
+    assert "| `ict` | `train.weight` | 30: 21.00 | **100: 19.55** |" in svhn and "16:" not in svhn
+    assert "| `vat` | `algorithm.epsilon` | **16: 10.00** |" in cifar10 and "30:" not in cifar10
+
+
+def test_the_most_frequent_confusion_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = [[7, 0, 3], [1, 9, 0], [2, 0, 8]]
+    run = {"recipe": "a/b", "seed": 4, "steps": 1000, "of": 2000, "table": table}
+    about = {"device": "cpu", "machine": "m", "threads": 1, "versions": {"torch": "9"}, "finished": "2030-02-01T12:00"}
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results/svhn-250-confused.json").write_text(json.dumps({"runs": [run], **about}))
+    monkeypatch.setattr(result_files, "ROOT", tmp_path)
+    assert "| `a/b` | 4 | 1,000 of 2,000 | 6 of 30 | 3 of 10 0s are taken for 2s |" in research_log.confused()
 
 
 def test_every_text_has_its_place_in_a_document() -> None:

@@ -1,4 +1,4 @@
-"""tools/tune.py: variants by their validation error, with the test set left out."""
+"""research/tune.py: variants by their validation error, with the test set left out."""
 
 import json
 from pathlib import Path

@@ -7,7 +7,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from ict.networks import NETWORKS
 
-waves = runpy.run_path("benchmarks/waves.py")
+waves = runpy.run_path("research/waves.py")
 
 
 def test_products_are_the_arithmetic_that_torch_counts() -> None:

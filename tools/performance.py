@@ -111,7 +111,7 @@ def limits() -> str:
         f"What stands in the way can be counted. In tiles of {waves['tile']} by {waves['tile']} numbers on "
         f"{waves['processors']} processors the convolutions of CNN-13 fill {some:.0%} of the GPU at 100 images and "
         f"{more:.0%} at 200, since the last tiles leave most processors idle ([waves.json](../results/waves.json), "
-        "`benchmarks/waves.py`): supervised training and both mixups run at 100, ICT's student at 200. VAT's inner "
+        "`research/waves.py`): supervised training and both mixups run at 100, ICT's student at 200. VAT's inner "
         f"pass (two forwards and a gradient of 100 images) is {inner['gflop']:.0f} GFLOP in float32, "
         f"{1000 * inner['gflop'] * 1e9 / FLOAT32:.1f} ms at the rate of the card's datasheet; the rule would leave "
         f"VAT {allowed:.1f} ms in all."
@@ -132,7 +132,7 @@ def direction() -> str:
         "\n\nThe mean cosine with the direction by the derivative in float64, and the divergence after a step of "
         f"length {result['epsilon']:g} as a share of that along the other; {result['images']} images of noise, "
         "networks as they are born, on a CPU. A turn by half a circle costs no divergence. File: "
-        f"[direction.json](../results/direction.json), `benchmarks/direction.py`; {origin(result)}."
+        f"[direction.json](../results/direction.json), `research/direction.py`; {origin(result)}."
     )
 
 

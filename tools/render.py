@@ -9,30 +9,25 @@ and the exit code says whether the texts are current.
 import re
 import sys
 from collections.abc import Callable
-from functools import partial
 from math import log10
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-import confused
-import fair
 import measured
 import performance
 import published
-import tune
+import research_log
 from result_files import ROOT, origin, read
 
 from ict.paper import ranking
 from ict.paper.demo import table
-from ict.paper.table import markdown
 
 DOCUMENTS = (
     "README.md",
     "docs/moons.md",
     "docs/comparison.md",
     "docs/performance.md",
-    "docs/experiments.md",
+    "research/LOG.md",
     "docs/own-data.md",
     "docs/scaling.md",
     "docs/results.md",
@@ -177,20 +172,6 @@ def graph() -> str:
     )
 
 
-def tuning(path: Path) -> str:
-    """Every variant that was tried, by its validation error."""
-    error = "validation error (%) of the evaluated network, last"
-    heads = ["id", "updates", "seconds", error, "of the student", "recipe", "settings"]
-    rows = []
-    for run in sorted(tune.lines(path), key=lambda run: float(run["valid_error"])):
-        evaluated, student = 100 * run["valid_error"], 100 * run["curve"][-1]["valid_error_student"]
-        chosen = dict(setting.split("=", 1) for setting in run["set"])  # of two settings of one key the last one holds
-        settings = " ".join(f"{k}={v}" for k, v in chosen.items() if not k.startswith(("train.steps", "eval.")))
-        cells = (run["id"], f"{run['steps']:,}", f"{run['seconds']:.0f}", f"{evaluated:.2f}", f"{student:.2f}")
-        rows.append([*cells, f"`{run['recipe']}`", f"`{settings}`"])
-    return f"`{path.relative_to(ROOT)}`\n\n{markdown(heads, rows)}"
-
-
 def ranks() -> str:
     result = read("ranks")
     times = result["milliseconds"]
@@ -298,12 +279,10 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "comparison": comparison,
     "variants": variants,
     "derivative": derivative,
-    **{f"tuning-{path.stem}": partial(tuning, path) for path in sorted((ROOT / "results").glob("*/tuning/*.jsonl"))},
-    "fair-tuning": fair.tried,
-    "confused": confused.text,
     "estimator": estimator,
     "example": example,
     **performance.BLOCKS,
+    **research_log.BLOCKS,
     **measured.BLOCKS,
 }
 

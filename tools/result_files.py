@@ -11,6 +11,10 @@ def read(name: str) -> Any:
     return json.loads((ROOT / "results" / f"{name}.json").read_text())
 
 
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+
+
 def origin(result: dict[str, Any]) -> str:
     versions = result["versions"]
     return (

@@ -13,7 +13,7 @@ _COMMON: Changes = {"train.steps": _STEPS, "average.decay": 0.996, "eval.every":
 _NOTE = "Data, augmentation, network, optimizer, batches and updates the same for every method of this comparison."
 
 # The setting of a method that matters most, and its value on each dataset, by short runs and validation images
-# (tools/fair.py, which has what was tried and writes these lines).
+# (research/fair.py, which has what was tried and writes these lines).
 OWN: dict[str, tuple[str, dict[str, float]]] = {
     "mixup": ("algorithm.alpha", {"cifar10": 0.3, "svhn": 0.3}),
     "manifold-mixup": ("algorithm.alpha", {"cifar10": 1.0, "svhn": 0.3}),

@@ -1,7 +1,7 @@
 """ICT's cells for time to accuracy.
 
 Written as changes of the paper's recipes, by the keys of `--set`. Shifts and flips are the only augmentation. How the
-settings were chosen, and which of them not by validation images of our own, is in docs/experiments.md.
+settings were chosen, and which of them not by validation images of our own, is in research/LOG.md.
 """
 
 from collections.abc import Iterator, Mapping
@@ -62,7 +62,7 @@ TUNED = (_HEADLINE, "svhn-1000")  # by validation images of their own; methods a
 _COMPARED = ("cifar10-1000", "svhn-250", "svhn-500", "cifar10-4000-wrn", "svhn-1000-wrn")  # likewise, but few settings
 
 _NOTES = {
-    "tuned": "The paper's cell for 240 s on one H200: settings of our own. docs/experiments.md: how they were chosen.",
+    "tuned": "The paper's cell for 240 s on one H200: settings of our own. research/LOG.md: how they were chosen.",
     "compared": "The paper's cell within 240 s on one H200: a few settings compared for it, the rest of other cells.",
     "untuned": "The paper's cell within 240 s on one H200: settings of the dataset's other cells, none chosen for it.",
     "shorter": "The cell's fast recipe for fewer seconds on one H200.",

@@ -1,6 +1,6 @@
 """How much of a GPU the convolutions of a batch can fill, by counting: no GPU is needed.
 
-    python benchmarks/waves.py --out results/waves.json
+    python research/waves.py --out results/waves.json
 
 A convolution is a matrix product with a row for each pixel that comes out. The library cuts it into tiles, each
 processor computes one at a time, and all wait for the last ones: of 140 tiles on 132 processors the last 8 take as long

@@ -1,6 +1,6 @@
 """Train variants of recipes one after the other and keep what their validation images say; the test set is dropped.
 
-    python tools/tune.py VARIANTS.jsonl OUT.jsonl --data-dir DIR [--seconds 500]
+    python research/tune.py VARIANTS.jsonl OUT.jsonl --data-dir DIR [--seconds 500]
 
 A line of VARIANTS names a run and says what is varied: {"id": "w200", "recipe": "cifar10-4000/ict-fast", "seed": 10,
 "set": ["train.weight=200"]}. OUT gets a line a run as each one ends; those that it has already are left out.

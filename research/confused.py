@@ -1,6 +1,6 @@
 """Which classes the evaluated network of a run takes for which, by its validation images; works on cut-off runs.
 
-python tools/confused.py OUT.json RUN... --data-dir DIR
+python research/confused.py OUT.json RUN... --data-dir DIR
 """
 
 import argparse
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from result_files import origin, read
 from sklearn.metrics import confusion_matrix
 
 from ict.base.errors import UserError
@@ -18,9 +17,6 @@ from ict.engine.checkpoint import load_latest
 from ict.experiment.prepare import load_data, prepare
 from ict.experiment.provenance import provenance
 from ict.experiment.run_folder import Folder
-from ict.paper.table import markdown
-
-FILE = "svhn-250-confused"
 
 
 def main() -> None:
@@ -53,22 +49,6 @@ def confusions(folder: Path, data_dir: str | None) -> dict[str, Any]:
         "of": recipe.train.steps,
         "table": table.tolist(),
     }
-
-
-def text() -> str:
-    """How much of the error each run's most frequent confusion is."""
-    result = read(FILE)
-    rows = []
-    for run in result["runs"]:
-        table = torch.tensor(run["table"])
-        wrong = table - table.diag().diag()
-        true, guess = divmod(int(wrong.argmax()), len(table))
-        confused = f"{wrong[true, guess]} of {table[true].sum()} {true}s are taken for {guess}s"
-        share = f"{wrong.sum()} of {table.sum():,}"
-        rows.append([f"`{run['recipe']}`", str(run["seed"]), f"{run['steps']:,} of {run['of']:,}", share, confused])
-    heads = ["recipe", "seed", "updates", "wrong validation images", "most frequent"]
-    file = f"File: [{FILE}.json](../results/{FILE}.json), written by `tools/confused.py`."
-    return f"{markdown(heads, rows)}\n\n{origin(result)}. {file}"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""CNN-13 an eighth as wide and in bfloat16, to compare settings on a CPU: a variant of tools/tune.py that sets
+"""CNN-13 an eighth as wide and in bfloat16, to compare settings on a CPU: a variant of research/tune.py that sets
 network=narrow:Narrow trains it. What is better here need not be better at full width.
 """
 

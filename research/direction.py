@@ -1,6 +1,6 @@
 """How well VAT finds its direction, by a difference or by the derivative, in float32 and in half precision.
 
-    python benchmarks/direction.py --out results/direction.json
+    python research/direction.py --out results/direction.json
 
 Networks as they are born, images of noise. The direction is compared with that of the derivative in float64: by the
 cosine between them, and by the divergence that a step of length epsilon along it brings about, as a share of what the

@@ -1,7 +1,7 @@
 """The setting that each method of the comparison on equal terms has of its own: what to try, and what came out best.
 
-    python tools/fair.py variants VARIANTS.jsonl   # then: python tools/tune.py VARIANTS.jsonl RESULTS.jsonl ...
-    python tools/fair.py choose RESULTS.jsonl...   # writes the values into src/ict/recipes/fair.py
+    python research/fair.py variants VARIANTS.jsonl   # then: python research/tune.py VARIANTS.jsonl RESULTS.jsonl ...
+    python research/fair.py choose RESULTS.jsonl...   # writes the values into src/ict/recipes/fair.py
 
 Every method tries three values on each dataset, in runs of the same length with a seed that no published number has.
 What came out is in results/h200/tuning/fair; tools/render.py shows it.
@@ -15,14 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import tune
-from result_files import ROOT
 
-from ict.paper.table import markdown
 from ict.recipes import RECIPES
 from ict.recipes.fair import OWN
 
-SOURCE = ROOT / "src/ict/recipes/fair.py"
-FOUND = ROOT / "results/h200/tuning/fair"
+SOURCE = Path(__file__).parent.parent / "src/ict/recipes/fair.py"
 CELLS = {"cifar10": "cifar10-4000-fair", "svhn": "svhn-1000-fair"}
 SEED, STEPS, LOOKS = 10, 2000, 10
 
@@ -64,7 +61,7 @@ def main() -> None:
 
 
 def variants() -> list[dict[str, Any]]:
-    """In the form of tools/tune.py."""
+    """In the form of research/tune.py."""
     return [
         variant(dataset, method, value)
         for method, of_dataset in TRIED.items()
@@ -105,30 +102,6 @@ def _grouped(rows: Iterable[dict[str, Any]]) -> dict[tuple[str, str], list[dict[
 
 def _rank(method: str, dataset: str, row: dict[str, Any]) -> tuple[float, bool]:
     return row["valid_error"], row["value"] != TRIED[method][dataset][1]
-
-
-def found() -> list[dict[str, Any]]:
-    return [row for dataset in CELLS for row in tune.lines(FOUND / f"{dataset}.jsonl")]
-
-
-def tried() -> str:
-    """Each value with its validation error, the chosen one in bold."""
-    rows = found()
-    chosen, parts = best(rows), []
-    heads = ["method", "setting", *(f"value {i}: validation error (%)" for i in (1, 2, 3))]
-    for dataset, cell in CELLS.items():
-        lines = [
-            [f"`{method}`", f"`{OWN[method][0]}`", *(_cell(row, chosen[method, dataset]) for row in of_method)]
-            for (method, of), of_method in _grouped(rows).items()
-            if of == dataset
-        ]
-        parts.append(f"`{cell}` (`{(FOUND / dataset).relative_to(ROOT)}.jsonl`)\n\n{markdown(heads, lines)}")
-    return "\n\n".join(parts)
-
-
-def _cell(row: dict[str, Any], chosen: float) -> str:
-    error = f"{row['value']:g}: {100 * row['valid_error']:.2f}"
-    return f"**{error}**" if row["value"] == chosen else error
 
 
 def with_values(source: str, chosen: dict[tuple[str, str], float]) -> str:
