@@ -37,8 +37,8 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
 
 
 def test_the_sdist_builds_the_wheel_and_carries_no_results_and_no_tools(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", tmp_path]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (built,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(built) as archive:
         names = [name.split("/", 1)[1] for name in archive.getnames()]
