@@ -177,7 +177,7 @@ def interrupted(tmp_path: Path) -> Iterator[tuple[Path, str]]:
 
 def test_an_interrupted_comparison_goes_on(interrupted: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
     folder, said = interrupted
-    assert said.endswith("interrupted; the same command goes on from the last checkpoint.\n")
+    assert said.endswith("interrupted; run the same command to continue from the last checkpoint.\n")
     assert "Traceback" not in said
     done = list(folder.glob("*/*/seed*/result.json"))
     cut = [p.parent for p in folder.glob("*/*/seed*/checkpoint-*.pt") if not (p.parent / "result.json").exists()]

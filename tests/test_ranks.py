@@ -136,7 +136,7 @@ def test_other_commands_and_options_say_that_they_are_for_one_process_or_for_sev
     monkeypatch.setattr(sys, "argv", ["ict", "list"])
     with pytest.raises(SystemExit, match="2"):
         cli.main()
-    assert "only ict train is for torchrun" in capsys.readouterr().err
+    assert "cannot run under torchrun: only ict train can." in capsys.readouterr().err
 
 
 def test_a_lost_rank_is_one_sentence_and_exit_code_1(

@@ -1,6 +1,6 @@
-"""The `ict` command. Thin: each verb checks its words, calls one function and prints what came back.
+"""The `ict` command. Each verb is thin: it checks its arguments, calls one function and prints the result.
 
-Verbs import what they call when they are called, so that `ict --help` and `ict list` do not wait for torch.
+A verb imports its code only when it runs, so that `ict --help` and `ict list` do not wait for torch.
 """
 
 import os
@@ -45,7 +45,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # rich would swallow what stands in brackets, such as defaults
+    rich_markup_mode=None,  # rich would remove text in brackets, such as defaults
 )
 for name, verb in VERBS.items():
     app.command(name)(verb)
@@ -65,20 +65,20 @@ def root(
     ] = False,
 ) -> None:
     if os.environ.get("WORLD_SIZE", "1") != "1" and context.invoked_subcommand != "train":
-        raise UserError(f"ict {context.invoked_subcommand} runs by itself: only ict train is for torchrun.")
+        raise UserError(f"ict {context.invoked_subcommand} cannot run under torchrun: only ict train can.")
 
 
 def main() -> None:
-    """Run the command; a mistake is one sentence on stderr and exit code 2."""
+    """Run the command. A user's mistake is one sentence on stderr and exit code 2."""
     warnings.showwarning = warn
     try:
         app()
     except UserError as problem:
         fail(str(problem), 2)
     except Diverged as problem:
-        fail(f"{problem} The last good checkpoint is kept.", 1)
+        fail(f"{problem} The last good checkpoint is still there.", 1)
     except RankLost as problem:
-        fail(f"{problem} The same command with --resume goes on from the last checkpoint.", 1)
+        fail(f"{problem} Run the same command with --resume to continue from the last checkpoint.", 1)
     except OSError as problem:
         if problem.filename is None and problem.strerror is None:
             raise

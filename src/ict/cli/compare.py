@@ -1,4 +1,4 @@
-"""Methods side by side: the demo, and any of them on any task."""
+"""Compare methods: the demo, and any methods on any task."""
 
 import json
 from pathlib import Path
@@ -13,10 +13,10 @@ from ict.cli.outside import find_beside_caller
 
 def demo(
     seeds: SeedCount = 3,
-    out: Annotated[Path, typer.Option(help="Folder for runs, table and picture.")] = Path("runs/demo"),
+    out: Annotated[Path, typer.Option(help="Folder for the runs, the table and the plot.")] = Path("runs/demo"),
     settings: Settings = None,
 ) -> None:
-    """Compare supervised training, LabelSpreading and ICT on handwritten digits with ten labels a class."""
+    """Compare supervised training, LabelSpreading and ICT on handwritten digits with ten labels per class."""
     from ict.paper.demo import demo as run_demo
 
     find_beside_caller(None, settings)
@@ -25,14 +25,16 @@ def demo(
 
 
 def compare(
-    task: Annotated[str, typer.Argument(help="What stands before the slash in a recipe's name, e.g. digits-100.")],
+    task: Annotated[str, typer.Argument(help="The part of a recipe's name before the slash, e.g. digits-100.")],
     methods: Annotated[
-        str | None, typer.Option(help="Names with commas between, or 'all'. [default: those of the paper's tables]")
+        str | None, typer.Option(help="Names separated by commas, or 'all'. [default: those in the paper's tables]")
     ] = None,
     seeds: SeedCount = 3,
-    budget: Annotated[int | None, typer.Option(min=1, help="Updates a run. [default: by task]")] = None,
+    budget: Annotated[
+        int | None, typer.Option(min=1, help="Number of updates in each run. [default: depends on the task]")
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for runs, tables and picture. [default: runs/compare/TASK]")
+        Path | None, typer.Option(help="Folder for the runs, the tables and the plot. [default: runs/compare/TASK]")
     ] = None,
     settings: Settings = None,
     device: DeviceName = "auto",
@@ -40,7 +42,7 @@ def compare(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train several methods on the same data, network and number of updates, and rank them."""
+    """Train several methods on the same data with the same network and number of updates, and rank them."""
     from ict.paper.compare import compare as run_comparison
     from ict.paper.ranking import table
 

@@ -1,4 +1,4 @@
-"""Datasets on disk: download one, write one as shards."""
+"""Datasets on disk: download one, or write one as shards."""
 
 import os
 from pathlib import Path
@@ -11,10 +11,10 @@ from ict.cli.options import DataDir, LabelColumn, LabelsFile, SkipBad
 
 def data(
     name: Annotated[str, typer.Argument(help="cifar10 or svhn.")],
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files go.")],
-    url: Annotated[str | None, typer.Option(help="Another server that holds the same files.")] = None,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write the files to.")],
+    url: Annotated[str | None, typer.Option(help="Another server with the same files.")] = None,
 ) -> None:
-    """Download a dataset from its official address; a broken download goes on where it stopped."""
+    """Download a dataset from its official address. An interrupted download continues where it stopped."""
     from ict.data.download import download
 
     download(name, folder, base_url=url, report=typer.echo)
@@ -22,19 +22,23 @@ def data(
 
 def shard(
     source: Annotated[
-        str, typer.Argument(metavar="PATH", help="A folder of images, arrays, a table, or the name of a dataset.")
+        str,
+        typer.Argument(metavar="PATH", help="A folder of images, a file of arrays, a table, or a dataset's name."),
     ],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder of shards.")],
-    size: Annotated[int, typer.Option(min=1, help="Examples in a shard.")] = 65_536,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write the shards to.")],
+    size: Annotated[int, typer.Option(min=1, help="Number of examples in each shard.")] = 65_536,
     side: Annotated[
-        int | None, typer.Option(min=4, help="Side of the square images of a folder. [default: by their sizes]")
+        int | None,
+        typer.Option(
+            min=4, help="Resize the images of a folder to this many pixels square. [default: chosen from their sizes]"
+        ),
     ] = None,
     labels: LabelsFile = None,
     label_column: LabelColumn = None,
     skip_bad: SkipBad = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Write examples as a folder of shards, which 'ict train --set dataset=shards' reads without holding them."""
+    """Write examples as a folder of shards. 'ict train --set dataset=shards' reads it without loading all of it."""
     from ict.data import DATASETS
     from ict.data.user.read import read_own
     from ict.data.write_shards import shard_dataset, shard_own

@@ -1,4 +1,4 @@
-"""The user's own examples: fit a model to them, predict with it, export it."""
+"""The user's own examples: fit a model, predict with it, export it."""
 
 import shlex
 import sys
@@ -13,26 +13,32 @@ from ict.cli.outside import find_beside_caller
 
 def fit(
     path: Annotated[
-        Path, typer.Argument(help="A folder of images in class folders, or a .npz, .npy, .csv or .parquet.")
+        Path, typer.Argument(help="A folder with one subfolder of images per class, or a .npz, .npy, .csv or .parquet.")
     ],
-    out: Annotated[Path, typer.Option(help="The model's folder.")] = Path("model"),
+    out: Annotated[Path, typer.Option(help="Folder to write the model to.")] = Path("model"),
     method: Annotated[str, typer.Option(help="auto, or a method such as ict or mean-teacher.")] = "auto",
     labels: LabelsFile = None,
     label_column: LabelColumn = None,
-    valid: Annotated[Path | None, typer.Option(help="Labeled examples of the same kind to validate on.")] = None,
+    valid: Annotated[
+        Path | None, typer.Option(help="Labeled examples for validation, in the same format as PATH.")
+    ] = None,
     test: Annotated[
-        Path | None, typer.Option(help="Labeled examples of the same kind to test on. [default: held out of PATH]")
+        Path | None,
+        typer.Option(help="Labeled examples for the test, in the same format. [default: some are held out of PATH]"),
     ] = None,
     size: Annotated[
-        int | None, typer.Option(min=4, help="Side of the square images. [default: by their sizes]")
+        int | None,
+        typer.Option(min=4, help="Resize images to this many pixels square. [default: chosen from their sizes]"),
     ] = None,
     skip_bad: SkipBad = False,
-    steps: Annotated[int | None, typer.Option(min=1, help="Updates. [default: by the number of examples]")] = None,
-    seed: Annotated[int, typer.Option(help="Decides the held-out part, the weights and every draw.")] = 0,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Number of updates. [default: depends on the number of examples]")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the held-out split, the weights and all random draws.")] = 0,
     settings: Settings = None,
     device: DeviceName = "auto",
 ) -> None:
-    """Train on your own labeled and unlabeled examples; write a model, predictions, a report and what to label next."""
+    """Train on your own labeled and unlabeled examples. Write a model, predictions, a report and what to label next."""
     from ict.data.user.parts import read_parts
     from ict.estimators.fitter import Fitter
     from ict.experiment.console import count_bar
@@ -56,29 +62,29 @@ def fit(
 
 def predict(
     model: ModelFolder,
-    path: Annotated[Path, typer.Argument(help="Examples of the same kind.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file of predictions; - for standard output.")] = Path(
+    path: Annotated[Path, typer.Argument(help="Examples in the format that the model was fitted to.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File for the predictions; - for standard output.")] = Path(
         "predictions.csv"
     ),
     skip_bad: SkipBad = False,
     allow_code: AllowCode = None,
 ) -> None:
-    """Predict with a fitted model, however many the examples."""
+    """Predict with a fitted model. The examples are read in chunks and need not fit in memory."""
     from ict.experiment.console import count_bar
     from ict.fit.predict import STDOUT, predict_files
 
     with count_bar("predicting") as progress:
         code = find_beside_caller(allow_code)
-        said = predict_files(model, path, out, skip_bad=skip_bad, progress=progress, allow_code=code)
-    typer.echo(said, err=out == STDOUT)
+        summary = predict_files(model, path, out, skip_bad=skip_bad, progress=progress, allow_code=code)
+    typer.echo(summary, err=out == STDOUT)
 
 
 def export(
     model: ModelFolder,
-    onnx: Annotated[Path, typer.Option(metavar="FILE", help="The ONNX file.")],
+    onnx: Annotated[Path, typer.Option(metavar="FILE", help="ONNX file to write.")],
     allow_code: AllowCode = None,
 ) -> None:
-    """Write a fitted model as one ONNX file that takes examples as they were read, and check it."""
+    """Write a fitted model as one ONNX file and check it. The file takes unscaled examples."""
     from ict.models.onnx import export_onnx
 
     typer.echo(export_onnx(model, onnx, find_beside_caller(allow_code)))

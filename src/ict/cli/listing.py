@@ -1,4 +1,4 @@
-"""What there is to run: a recipe in full, and the names of recipes, algorithms, networks and datasets."""
+"""Lists of what can be run: one recipe in full, or the names of recipes, algorithms, networks and datasets."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ from ict.cli.outside import find_beside_caller
 
 
 def show(recipe: RecipeName, settings: Settings = None, allow_code: AllowCode = None, as_json: AsJson = False) -> None:
-    """Print a recipe: every value it sets, where they come from and what the paper reports."""
+    """Print a recipe: all its settings, their source and the error that the paper reports."""
     from ict.recipes import find
     from ict.recipes.recipe import change
 
@@ -30,7 +30,7 @@ def list_names(
         Literal["recipes", "algorithms", "networks", "datasets"], typer.Argument(help="What to list.")
     ] = "recipes",
 ) -> None:
-    """Show what there is: one name a line when piped."""
+    """List recipes, algorithms, networks or datasets. A pipe gets one name per line."""
     from ict.algorithms import ALGORITHMS
     from ict.data import DATASETS
     from ict.networks import NETWORKS
@@ -42,8 +42,8 @@ def list_names(
         registry = {"algorithms": ALGORITHMS, "networks": NETWORKS, "datasets": DATASETS}[what]
         rows = {name: registry.summary(name) for name in registry}
     width = max(map(len, rows))
-    for name, remark in rows.items():
-        typer.echo(f"{name:{width}}  {remark}".rstrip() if sys.stdout.isatty() else name)
+    for name, summary in rows.items():
+        typer.echo(f"{name:{width}}  {summary}".rstrip() if sys.stdout.isatty() else name)
 
 
 def _reported(reported: Any) -> str:

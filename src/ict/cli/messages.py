@@ -1,4 +1,4 @@
-"""What is told on stderr, and the exit codes; once, however many processes share a run."""
+"""Messages on stderr and exit codes. When several processes share a run, only the first one prints."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ from ict.base.errors import show_warning
 
 
 def speaks() -> bool:
-    """Whether this process is the only one of its run, or the first."""
+    """Whether this process prints: it is the only one of its run, or the first."""
     return os.environ.get("RANK", "0") == "0"
 
 
@@ -28,14 +28,14 @@ def fail(message: str, code: int) -> NoReturn:
     if speaks():
         typer.echo(f"error: {message}", err=True)
     else:
-        time.sleep(1)  # torchrun ends all ranks once one has ended, and the first has something to say
+        time.sleep(1)  # torchrun kills all ranks once one has ended, and the first must still print the error
     sys.exit(code)
 
 
 @contextmanager
 def interruptible(how: str) -> Iterator[None]:
-    """Ctrl-C and SIGTERM, told before typer would end the command without a word."""
+    """Turn Ctrl-C and SIGTERM into a message; typer alone would end the command silently."""
     try:
         yield
     except KeyboardInterrupt:
-        fail(f"interrupted; {how} goes on from the last checkpoint.", 130)
+        fail(f"interrupted; run {how} to continue from the last checkpoint.", 130)

@@ -1,30 +1,34 @@
-"""Options and arguments that several verbs share, so that they read the same wherever they stand."""
+"""Options and arguments that several verbs share, so that they read the same everywhere."""
 
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-RecipeName = Annotated[str, typer.Argument(help="A name that 'ict list' shows, or a JSON file.")]
-ModelFolder = Annotated[Path, typer.Argument(help="A folder that 'ict fit' wrote.")]
+RecipeName = Annotated[str, typer.Argument(help="A recipe's name ('ict list' shows them) or a JSON file.")]
+ModelFolder = Annotated[Path, typer.Argument(help="A model folder that 'ict fit' wrote.")]
 
 DataDir = Annotated[Path | None, typer.Option(help="Folder with the dataset's files. [default: $ICT_DATA]")]
-DeviceName = Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="Where to compute.")]
+DeviceName = Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="Device to compute on.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change the recipe, e.g. train.steps=500."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the recipe, e.g. train.steps=500."),
 ]
 AllowCode = Annotated[
     list[str] | None,
-    typer.Option(metavar="MODULE:CLASS", help="Code from outside the package that a file may name; repeatable."),
+    typer.Option(metavar="MODULE:CLASS", help="Let a file import this code from outside the package (repeatable)."),
 ]
-ModeName = Annotated[Literal["exact", "fast"], typer.Option(help="Bit-reproducible, or quick on a GPU.")]
+ModeName = Annotated[
+    Literal["exact", "fast"], typer.Option(help="exact is bit-reproducible, fast is for speed on a GPU.")
+]
 SeedCount = Annotated[int, typer.Option(min=1, help="Number of seeds.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON alone on stdout.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")]
 
-LabelsFile = Annotated[Path | None, typer.Option(help="A CSV of paths and labels, or labels of a .npy.")]
-LabelColumn = Annotated[str | None, typer.Option(help="The column of a table that holds the labels.")]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out what cannot be read, and say so.")]
+LabelsFile = Annotated[
+    Path | None, typer.Option(help="File with the labels: a CSV of paths and labels, or one label per row of a .npy.")
+]
+LabelColumn = Annotated[str | None, typer.Option(help="Name of the table column with the labels.")]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip unreadable examples with a message.")]
 
 StorageAddress = Annotated[
     str | None,
@@ -32,11 +36,12 @@ StorageAddress = Annotated[
         envvar="ICT_STORAGE",
         show_envvar=True,
         metavar="ADDRESS",
-        help="Where the study is kept: postgresql://... for several machines. [default: a SQLite file in --out]",
+        help="Database of the study; postgresql://... for several machines. [default: a SQLite file in --out]",
     ),
 ]
-StudyName = Annotated[str | None, typer.Option(help="The study's name. [default: by what it runs]")]
+StudyName = Annotated[str | None, typer.Option(help="The study's name. [default: derived from what it runs]")]
 Workers = Annotated[
-    int | None, typer.Option(min=1, help="Processes that train here. [default: one a GPU, or else one a core]")
+    int | None,
+    typer.Option(min=1, help="Number of worker processes on this machine. [default: one per GPU, else one per core]"),
 ]
-Grace = Annotated[float, typer.Option(min=0.5, help="Seconds of silence after which a worker counts as dead.")]
+Grace = Annotated[float, typer.Option(min=0.5, help="Seconds without a heartbeat after which a worker counts as dead.")]

@@ -1,4 +1,4 @@
-"""Code of the user's own, which a command line names as module:Class. Nothing else makes the command import it."""
+"""The user's own code, which the command line names as module:Class. Code named only in a file is not imported."""
 
 import sys
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ _PARTS = ("dataset", "network", "algorithm")
 
 
 def find_beside_caller(names: Iterable[str] | None, settings: Iterable[str] | None = None) -> tuple[str, ...]:
-    """`names` as a tuple; where they or the settings hold a module:Class, it may be a file in the working folder."""
+    """`names` as a tuple. If these or settings name a module:Class, the working folder is put on the import path."""
     named = tuple(names or ())
     values = (
         text.partition("=")[2] for text in settings or () if text.partition("=")[0].removesuffix(".name") in _PARTS

@@ -1,4 +1,4 @@
-"""Many runs that share a study: a search over settings, recipes over seeds."""
+"""Many runs that share a study: a search over settings, or recipes over seeds."""
 
 import json
 from pathlib import Path
@@ -30,24 +30,24 @@ def search(
         typer.Option(
             "--param",
             metavar="KEY=VALUES",
-            help="What to search: KEY=1,10,100 or KEY=log:0.05:2, lin:0:1, int:1:8. [default: the paper's grid]",
+            help="Values to try: KEY=1,10,100 or KEY=log:0.05:2, lin:0:1, int:1:8. [default: the paper's grid]",
         ),
     ] = None,
     sampler: Annotated[
         Literal["grid", "tpe", "random"] | None,
-        typer.Option(help="How to choose. [default: grid where all values are listed, else tpe]"),
+        typer.Option(help="How to choose settings. [default: grid where all values are listed, else tpe]"),
     ] = None,
-    trials: Annotated[int | None, typer.Option(min=1, help="Trials of all workers together. [default: 20]")] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="Number of trials, over all workers. [default: 20]")] = None,
     timeout: Annotated[
-        float | None, typer.Option(min=0, help="Seconds after which no further trial is begun here.")
+        float | None, typer.Option(min=0, help="Start no new trial on this machine after this many seconds.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of every trial, and of the sampler.")] = 0,
-    prune: Annotated[bool, typer.Option("--prune/--no-prune", help="End bad trials early.")] = True,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of every trial and of the sampler.")] = 0,
+    prune: Annotated[bool, typer.Option("--prune/--no-prune", help="Stop bad trials early.")] = True,
     storage: StorageAddress = None,
     study: StudyName = None,
     workers: Workers = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for trials and report. [default: runs/search/RECIPE/STUDY]")
+        Path | None, typer.Option(help="Folder for the trials and the report. [default: runs/search/RECIPE/STUDY]")
     ] = None,
     settings: Settings = None,
     allow_code: AllowCode = None,
@@ -55,10 +55,12 @@ def search(
     mode: ModeName = "exact",
     data_dir: DataDir = None,
     grace: Grace = 60.0,
-    report: Annotated[bool, typer.Option("--report", help="Run nothing: write the report of what there is.")] = False,
+    report: Annotated[
+        bool, typer.Option("--report", help="Run nothing; write the report of the trials so far.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Search a recipe's best settings on its validation split; the test set is never read."""
+    """Search for a recipe's best settings on its validation split. The test set is never read."""
     from ict.studies.storage import require_optuna
 
     require_optuna()
@@ -87,13 +89,16 @@ def search(
 
 
 def trials(
-    recipes: Annotated[list[str], typer.Argument(metavar="RECIPE...", help="Names that 'ict list' shows, JSON files.")],
-    seeds: Annotated[str, typer.Option(help="Such as 0-2 or 0,3,5.")] = "0-2",
+    recipes: Annotated[
+        list[str],
+        typer.Argument(metavar="RECIPE...", help="Recipe names ('ict list' shows them) or JSON files."),
+    ],
+    seeds: Annotated[str, typer.Option(help="Seeds, e.g. 0-2 or 0,3,5.")] = "0-2",
     storage: StorageAddress = None,
     study: StudyName = None,
     workers: Workers = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the runs. [default: runs/trials]")] = None,
-    results: Annotated[Path, typer.Option(help="Folder for a result file of each run.")] = Path("results/trials"),
+    results: Annotated[Path, typer.Option(help="Folder for one result file per run.")] = Path("results/trials"),
     settings: Settings = None,
     allow_code: AllowCode = None,
     device: DeviceName = "auto",
@@ -102,7 +107,7 @@ def trials(
     grace: Grace = 60.0,
     as_json: AsJson = False,
 ) -> None:
-    """Run recipes over seeds, spread over workers, GPUs and machines; what is complete is not run again."""
+    """Run recipes over seeds, spread over workers, GPUs and machines. Complete runs are not repeated."""
     from ict.studies.storage import require_optuna
 
     require_optuna()

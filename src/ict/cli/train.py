@@ -1,4 +1,4 @@
-"""A single run: train it, and measure its saved model again."""
+"""A single run: train it, or evaluate its saved model again."""
 
 import json
 from contextlib import ExitStack
@@ -14,31 +14,35 @@ from ict.cli.outside import find_beside_caller
 
 def train(
     recipe: RecipeName,
-    seed: Annotated[int, typer.Option(help="Decides the split, the weights and every draw.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="The run's folder. [default: runs/RECIPE/HASH/seedN]")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the split, the weights and all random draws.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for the run. [default: runs/RECIPE/HASH/seedN]")] = None,
     algorithm: Annotated[
-        str | None, typer.Option(help="Another algorithm: a registered name, or your own as mypackage.mine:Mine.")
+        str | None,
+        typer.Option(help="Use another algorithm: a registered name, or your own class as mypackage.mine:Mine."),
     ] = None,
-    network: Annotated[str | None, typer.Option(help="Another network, by the same kinds of names.")] = None,
+    network: Annotated[str | None, typer.Option(help="Use another network, named in the same way.")] = None,
     settings: Settings = None,
     allow_code: AllowCode = None,
     device: DeviceName = "auto",
     mode: ModeName = "exact",
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the newest checkpoint.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="With --resume: although the recipe changed.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="With --resume: continue even if the recipe changed.")] = False,
     data_dir: DataDir = None,
     sync_bn: Annotated[
         bool | None,
-        typer.Option(help="Under torchrun: batch norm by the whole batch. [default: yes, but in fast mode]"),
+        typer.Option(
+            help="Under torchrun: batch norm over the whole batch, not each process's part. "
+            "[default: yes, except in fast mode]"
+        ),
     ] = None,
     tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Write the metrics for TensorBoard too, into the run's folder.")
+        bool, typer.Option("--tensorboard", help="Also write the metrics for TensorBoard, into the run's folder.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train by a recipe, evaluate once on the test set and write a run folder.
+    """Train a recipe, evaluate the model once on the test set and write a run folder.
 
-    Several processes share the run where torchrun starts it: torchrun --nproc-per-node 2 -m ict train ...
+    To share one run among several processes: torchrun --nproc-per-node 2 -m ict train ...
     """
     from ict.experiment import run
     from ict.experiment.console import progress_bar, run_summary
@@ -78,7 +82,7 @@ def train(
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
     device: DeviceName = "auto",
     data_dir: DataDir = None,
     allow_code: AllowCode = None,
@@ -87,6 +91,6 @@ def evaluate(
     """Measure the test error of a run's saved model again."""
     from ict.experiment.run import evaluate as measure
 
-    found = measure(run, device=device, data_dir=data_dir, allow_code=find_beside_caller(allow_code))
-    text = f"{found['recipe']} seed {found['seed']}: test error {found['test_error']:.2%} of {found['n_test']} examples"
-    typer.echo(json.dumps(found, indent=2) if as_json else text)
+    result = measure(run, device=device, data_dir=data_dir, allow_code=find_beside_caller(allow_code))
+    text = "{recipe} seed {seed}: test error {test_error:.2%} of {n_test} examples".format(**result)
+    typer.echo(json.dumps(result, indent=2) if as_json else text)
