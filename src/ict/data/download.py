@@ -73,7 +73,7 @@ def download(
         if target != path and target.exists():
             raise UserError(f"{target} is there but cannot be read as {name}: delete it and run the same command.")
         if path.exists():
-            if _md5(path) != source.md5:
+            if md5(path) != source.md5:
                 raise UserError(f"{path} is not the official file: delete it and run the same command.")
         else:
             _fetch(source, url, path, report)
@@ -99,7 +99,7 @@ def _fetch(source: Source, url: str, path: Path, report: Callable[[str], None]) 
     if response is not None:
         with response, _writing(part):
             _receive(response, url, part, report)
-    found = _md5(part)
+    found = md5(part)
     if found != source.md5:
         part.unlink()
         raise UserError(
@@ -181,7 +181,7 @@ def _writing(path: Path) -> Iterator[None]:
         raise UserError(f"{path} could not be written ({why}): mend that and run the same command again.") from None
 
 
-def _md5(path: Path) -> str:
+def md5(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 

@@ -1,12 +1,18 @@
 """Street View House Numbers from the official .mat files; see `download` for where they come from."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from ict.base.errors import UserError
+from ict.base.reading import reading
 from ict.data.dataset import Dataset, Examples
+from ict.data.download import SOURCES, md5
+from ict.data.matlab import matlab_variables
+
+KIND = "a MATLAB 5 file"
 
 
 def svhn(folder: Path | None, seed: int) -> Dataset:  # noqa: ARG001
@@ -20,29 +26,33 @@ def svhn(folder: Path | None, seed: int) -> Dataset:  # noqa: ARG001
 
 
 def _examples(path: Path) -> Examples:
-    from scipy.io import loadmat
-
     if not path.is_file():
-        raise _bad(path, "a MATLAB 5 file", "no file")
-    try:
-        variables = loadmat(path, appendmat=False, variable_names=["X", "y"])
-    except NotImplementedError:
-        raise _bad(path, "a MATLAB 5 file", "MATLAB 7.3 (HDF5)") from None
-    except Exception as error:  # a damaged file can raise almost anything
-        raise _bad(path, "a MATLAB 5 file", f"another ({str(error) or type(error).__name__})") from None
+        raise _bad(path, KIND, "no file")
+    advice = f"get it with `ict data svhn {path.parent}`"
+    with reading(path, KIND, advice):
+        variables = matlab_variables(path)
     if not {"X", "y"} <= variables.keys():
         raise _bad(path, "variables X and y", ", ".join({"X", "y"} & variables.keys()) or "neither")
     x, y = variables["X"], variables["y"]
-    if x.dtype != np.uint8 or x.ndim != 4 or x.shape[:3] != (32, 32, 3) or x.shape[3] == 0:
+    if x.dtype != np.uint8 or len(x.shape) != 4 or x.shape[:3] != (32, 32, 3) or x.shape[3] == 0:
         raise _bad(path, "X as uint8 (32, 32, 3, N)", f"{x.dtype} {x.shape}")
-    if y.dtype.kind not in "uif" or y.shape != (x.shape[3], 1):
+    if y.shape != (x.shape[3], 1):
         raise _bad(path, f"y as numbers ({x.shape[3]}, 1)", f"{y.dtype} {y.shape}")
-    wrong = y[~np.isin(y, np.arange(1, 11))]
+    with reading(path, KIND, advice):
+        pixels, numbers = x.load(), y.load()[:, 0]
+    wrong = numbers[~np.isin(numbers, np.arange(1, 11))]
     if wrong.size:
         raise _bad(path, "labels 1 to 10", f"{wrong[0]}")
-    images = np.ascontiguousarray(x.transpose(3, 2, 0, 1))
-    labels = y[:, 0].astype(np.int64) % 10  # 10 stands for the digit 0
+    images = np.ascontiguousarray(pixels.transpose(3, 2, 0, 1))
+    labels = numbers.astype(np.int64) % 10  # 10 stands for the digit 0
+    _warn_of_another(path)
     return Examples(torch.from_numpy(images), torch.from_numpy(labels))
+
+
+def _warn_of_another(path: Path) -> None:
+    """A rebuilt file may well hold the official images, so it is used."""
+    if md5(path) not in {source.md5 for source in SOURCES["svhn"]}:
+        warnings.warn(f"{path} is not the official file: results may differ from those with it.", stacklevel=2)
 
 
 def _bad(path: Path, expected: str, found: str) -> UserError:

@@ -1,0 +1,58 @@
+"""The boundary around parsers: whatever one raises on a file becomes a sentence that names the file."""
+
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ict.base.errors import UserError
+
+# What the arrays in a compressed file may take. A few bytes can claim any size; real data stays far below.
+UNPACKED = 1_000_000_000
+RATIO = 100
+
+
+@contextmanager
+def reading(path: Path, kind: str, advice: str = "repair it or write it again") -> Iterator[None]:
+    """Turn what a parser raises inside into one UserError: `path` cannot be read as `kind`.
+
+    Damaged files make parsers raise nearly anything, so this catches every Exception. Wrap only the parser's call, so
+    that a bug of this program stays a traceback.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except MemoryError:
+        raise UserError(f"{path} needs more memory than there is: free some or use a smaller file.") from None
+    except RecursionError:
+        raise UserError(f"{path} cannot be read as {kind} (it is nested too deeply): {advice}.") from None
+    except Exception as problem:
+        raise UserError(f"{path} cannot be read as {kind} ({cause(problem)}): {advice}.") from None
+
+
+def cause(problem: Exception) -> str:
+    """Why something failed, in one line without a full stop."""
+    text = (problem.strerror if isinstance(problem, OSError) else None) or str(problem).strip()
+    return (text.splitlines() or [type(problem).__name__])[0].strip().rstrip(".")[:200]
+
+
+def check_file(path: Path, at_most: int | None = None) -> int:
+    """The size of a file; a UserError if there is none, if it has more than `at_most` bytes, or if it is a folder or a
+    pipe, which would be waited on for ever."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError) as problem:
+        raise UserError(f"{path} cannot be read ({cause(problem)}): check its name and permissions.") from None
+    if not stat.S_ISREG(status.st_mode):
+        raise UserError(f"{path} is not a regular file: name a file.")
+    if at_most is not None and status.st_size > at_most:
+        raise UserError(f"{path} has {status.st_size:,} bytes, more than the {at_most:,} that such a file may have.")
+    return status.st_size
+
+
+def check_unpacked(path: Path, size: int, advice: str = "write it without compression") -> None:
+    """Refuse a file that says that its content takes far more memory than the file itself."""
+    limit = max(UNPACKED, RATIO * path.stat().st_size)
+    if size > limit:
+        raise UserError(f"{path} says that it unpacks to {size:,} bytes, more than its limit of {limit:,}: {advice}.")
