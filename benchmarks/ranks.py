@@ -28,7 +28,7 @@ from ict.experiment.prepare import load_data, prepare
 from ict.experiment.provenance import provenance
 from ict.networks import NETWORKS
 from ict.recipes import RECIPES
-from ict.recipes.recipe import OWN, Part, Recipe
+from ict.recipes.recipe import OWN, Component, Recipe
 
 CPU = torch.device("cpu")
 UPDATES, MESSAGES = 15, 10
@@ -40,7 +40,12 @@ def tasks() -> dict[str, tuple[Recipe, Dataset]]:
     draws = torch.Generator().manual_seed(0)
     images = torch.randint(256, (2000, 3, 32, 32), generator=draws, dtype=torch.uint8)
     data = from_arrays(images, torch.arange(2000) % 10)
-    recipe = Recipe(dataset=Part(OWN), network=Part("convnet"), algorithm=Part("ict"), inputs=Inputs(pad=2, flip=True))
+    recipe = Recipe(
+        dataset=Component(OWN),
+        network=Component("convnet"),
+        algorithm=Component("ict"),
+        inputs=Inputs(pad=2, flip=True),
+    )
     shared = {"pair_groups": 2, "steps": 100_000}
     found = {
         "convnet, digits": (digits, load_data(digits, 0)),

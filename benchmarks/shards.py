@@ -27,7 +27,7 @@ from ict.engine.settings import Inputs, Split, Train
 from ict.engine.step import update
 from ict.experiment.prepare import prepare
 from ict.experiment.provenance import provenance
-from ict.recipes.recipe import Part, Recipe
+from ict.recipes.recipe import Component, Recipe
 
 SHAPE, CLASSES, SIZE = (3, 32, 32), 10, 65_536
 READ = 200  # batches that are read to see how fast that is
@@ -70,9 +70,9 @@ def blocks(n: int) -> Iterator[Block]:
 
 def measured(folder: Path, updates: int) -> dict[str, float]:
     recipe = Recipe(
-        dataset=Part("shards", {"path": str(folder)}),
-        network=Part("convnet", {"width": 4}),
-        algorithm=Part("ict"),
+        dataset=Component("shards", {"path": str(folder)}),
+        network=Component("convnet", {"width": 4}),
+        algorithm=Component("ict"),
         split=Split(labeled=4000, valid=1000),
         inputs=Inputs(pad=2, flip=True),
         train=Train(steps=updates),

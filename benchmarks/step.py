@@ -36,7 +36,7 @@ from ict.experiment.prepare import Job, prepare
 from ict.experiment.provenance import provenance
 from ict.experiment.run_folder import Folder
 from ict.recipes import RECIPES
-from ict.recipes.recipe import Part, Recipe, change
+from ict.recipes.recipe import Component, Recipe, change
 
 BLOCKS = 5
 EAGER = ("fp32", "tf32", "bf16")
@@ -74,7 +74,7 @@ def main() -> None:
 
 def recipe_for(network: str, algorithm: str, version: str = "fast") -> Recipe:
     """ICT's recipe of the paper with another algorithm and network; 100 labeled and 100 unlabeled images."""
-    recipe = replace(RECIPES["cifar10-4000/ict"], network=Part(network))
+    recipe = replace(RECIPES["cifar10-4000/ict"], network=Component(network))
     needs = ALGORITHMS[algorithm]().needs
     settings = [f"algorithm={algorithm}", "inputs.zca_epsilon=1e-3", "train.steps=10000"]
     settings += [] if needs.teacher else ["average.decay=none"]
@@ -104,7 +104,7 @@ class Bench:
             torch.backends.cuda.matmul.allow_tf32 = version not in ("fp32", "bf16")
             job = prepare(recipe, 0, self.data, None, self.device, self.folder, resident=version != "streamed")
             if not self.folder.inputs.exists():
-                self.folder.save_tensors(self.folder.inputs, job.view.whiten.state_dict())
+                self.folder.save_tensors(self.folder.inputs, job.transform.whiten.state_dict())
             gflop = counted(job)
             gc.collect()
             torch.cuda.empty_cache()
@@ -135,7 +135,12 @@ class Bench:
 
         def once() -> None:
             error(
-                network, test, job.view, job.recipe.eval.batch, None, evaluator(network) if version == "fast" else None
+                network,
+                test,
+                job.transform,
+                job.recipe.eval.batch,
+                None,
+                evaluator(network) if version == "fast" else None,
             )
 
         once()

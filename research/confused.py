@@ -40,7 +40,7 @@ def confusions(folder: Path, data_dir: str | None) -> dict[str, Any]:
     job = prepare(recipe, seed, load_data(recipe, seed, data_dir), None, device, home)
     job.state.load(saved)
     network = job.state.evaluated.eval()
-    guesses = torch.cat([network(job.view(x)).argmax(1) for x in job.valid.x.split(recipe.eval.batch)])
+    guesses = torch.cat([network(job.transform(x)).argmax(1) for x in job.valid.x.split(recipe.eval.batch)])
     table = confusion_matrix(job.valid.y, guesses, labels=range(len(job.data.classes)))
     return {
         "recipe": recipe.name,

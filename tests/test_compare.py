@@ -25,7 +25,7 @@ from ict.experiment.pool import Task
 from ict.paper.compare import BUDGETS, PAPER, SHARED, assembled, choose, compare, enter, fair
 from ict.paper.ranking import draw, ranked, table
 from ict.recipes import RECIPES
-from ict.recipes.recipe import Part, Recipe, Reported
+from ict.recipes.recipe import Component, Recipe, Reported
 from tests.test_cli import ict, imported_by
 
 pytestmark = pytest.mark.xdist_group("compare")  # they share one comparison
@@ -245,7 +245,7 @@ def test_help_does_not_wait_for_torch() -> None:
 def test_a_method_keeps_its_own_settings_but_not_data_and_network() -> None:
     reference = RECIPES["digits-100/ict"].resolved()
     own = RECIPES["digits-100/supervised"].resolved()
-    strange = replace(own, inputs=Inputs(pad=3, scale="none"), network=Part("mlp"))
+    strange = replace(own, inputs=Inputs(pad=3, scale="none"), network=Component("mlp"))
     made = fair(strange, reference, 400)
     assert all(getattr(made, section) == getattr(reference, section) for section in SHARED)
     assert made.train == replace(own.train, steps=400) and made.eval == replace(reference.eval, every=20)

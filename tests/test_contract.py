@@ -15,7 +15,7 @@ from ict.contract import Algorithm, Batch, Loss
 from ict.data.dataset import Examples
 from ict.engine.forward import Forward
 from ict.networks import NETWORKS
-from ict.recipes.recipe import Part, Recipe, from_dict
+from ict.recipes.recipe import Component, Recipe, from_dict
 from tests.scripted import ScriptedDraws
 
 every_algorithm = pytest.mark.parametrize("name", list(ALGORITHMS))
@@ -151,7 +151,7 @@ def test_it_is_a_frozen_dataclass_that_survives_json(name: str) -> None:
     if fields(algorithm):
         with pytest.raises(FrozenInstanceError):
             setattr(algorithm, fields(algorithm)[0].name, None)
-    recipe = Recipe(dataset=Part("digits"), network=Part("convnet"), algorithm=Part(name)).resolved()
+    recipe = Recipe(dataset=Component("digits"), network=Component("convnet"), algorithm=Component(name)).resolved()
     again = from_dict(recipe.to_dict())
     assert again == recipe and again.hash == recipe.hash
     assert ALGORITHMS[name](**again.algorithm.options) == algorithm

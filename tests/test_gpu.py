@@ -255,8 +255,10 @@ def test_evaluation_in_half_precision_agrees() -> None:
     run = train(recipe, device="cuda", mode="fast")
     data = load_data(recipe, 0)
     examples = Examples(data.test.x, data.test.y)
-    exact = error(run.network, examples, run.view, 500)
-    assert error(run.network, examples, run.view, 500, None, evaluator(run.network)) == pytest.approx(exact, abs=0.01)
+    exact = error(run.network, examples, run.transform, 500)
+    assert error(run.network, examples, run.transform, 500, None, evaluator(run.network)) == pytest.approx(
+        exact, abs=0.01
+    )
     assert exact < 0.5, "it has learned something"
 
 

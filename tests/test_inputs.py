@@ -14,8 +14,8 @@ from ict.contract import Batch
 from ict.data.augment import shift_and_flip
 from ict.data.dataset import Examples
 from ict.data.normalize import Scale, Whiten, Zca, fit
-from ict.engine.batches import Batches, Rows
-from ict.engine.input_transform import View
+from ict.engine.batches import Batches, RowStream
+from ict.engine.input_transform import InputTransform
 from ict.engine.settings import Inputs, Train
 from tests.scripted import Array, ScriptedDraws
 
@@ -183,7 +183,7 @@ def test_every_scale_and_zca_of_a_recipe_is_known() -> None:
 @settings(max_examples=50, deadline=None)
 def test_every_pass_is_a_fresh_permutation(n: int, batch: int, seed: int) -> None:
     pool = torch.arange(n) * 3 + 1
-    rows = Rows(pool, batch, seed, 0, CPU)
+    rows = RowStream(pool, batch, seed, 0, CPU)
     epochs = [torch.cat([rows.at(e, i) for i in range(rows.per_epoch)]).tolist() for e in range(3)]
     for epoch in epochs:
         assert len(epoch) == (n // batch) * batch or (batch > n and len(epoch) == batch)
@@ -191,15 +191,15 @@ def test_every_pass_is_a_fresh_permutation(n: int, batch: int, seed: int) -> Non
         assert set(epoch) <= set(pool.tolist()) and counts.max() <= -(-batch // n)
     if n >= 20 and batch <= n:
         assert epochs[0] != epochs[1] != epochs[2]
-    assert Rows(pool, batch, seed, 0, CPU).at(2, 0).tolist() == epochs[2][:batch], "a row needs no history"
+    assert RowStream(pool, batch, seed, 0, CPU).at(2, 0).tolist() == epochs[2][:batch], "a row needs no history"
 
 
 def batches(order: str = "reshuffled", views: int = 1) -> Batches:
     x = torch.arange(40, dtype=torch.uint8)[:, None, None, None].expand(40, 1, 4, 4).contiguous()
     train = Train(labeled_batch=4, unlabeled_batch=5, labeled_order=order)  # type: ignore[arg-type]
-    view = View(Inputs(pad=1), fit(x, scale="none"))
+    transform = InputTransform(Inputs(pad=1), fit(x, scale="none"))
     y = torch.where(torch.arange(40) < 10, torch.arange(40), -1)
-    return Batches(Examples(x, y), torch.arange(10), torch.arange(10, 40), view, train, views, seed=1)
+    return Batches(Examples(x, y), torch.arange(10), torch.arange(10, 40), transform, train, views, seed=1)
 
 
 def ids(x: torch.Tensor) -> list[int]:

@@ -11,7 +11,7 @@ from ict.base.rng import Rng
 from ict.data.dataset import Dataset, Examples
 from ict.data.normalize import fit
 from ict.engine.batches import Batches
-from ict.engine.input_transform import View
+from ict.engine.input_transform import InputTransform
 from ict.engine.settings import Inputs, Train
 from ict.experiment.prepare import load_data, prepare
 from ict.experiment.run import train
@@ -27,8 +27,8 @@ def batches(layout: str) -> Batches:
     x = torch.arange(N).float()[:, None].repeat(1, 2)
     y = torch.where(torch.arange(N) < N_LABELED, torch.arange(N) % 3, -1)
     settings = Train(labeled_batch=4, unlabeled_batch=10, layout=layout)  # type: ignore[arg-type]
-    view = View(Inputs(scale="none"), fit(x, scale="none"))
-    return Batches(Examples(x, y), torch.arange(N_LABELED), torch.arange(N), view, settings, 2, seed=3)
+    transform = InputTransform(Inputs(scale="none"), fit(x, scale="none"))
+    return Batches(Examples(x, y), torch.arange(N_LABELED), torch.arange(N), transform, settings, 2, seed=3)
 
 
 def known(rows: torch.Tensor) -> torch.Tensor:

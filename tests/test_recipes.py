@@ -15,7 +15,7 @@ from ict.engine.step import update
 from ict.experiment.prepare import load_data, prepare
 from ict.experiment.run import default_folder
 from ict.recipes import RECIPES, find
-from ict.recipes.recipe import Part, Recipe, change, from_dict
+from ict.recipes.recipe import Component, Recipe, change, from_dict
 from ict.recipes.reported import TABLES
 
 CPU = torch.device("cpu")
@@ -292,13 +292,13 @@ def test_the_hash_sees_every_change_and_ignores_the_name() -> None:
 def test_settings_are_parsed_by_the_fields_type(setting: str, value: object) -> None:
     section, _, key = setting.partition("=")[0].partition(".")
     part: Any = getattr(change(RECIPES["digits-100/ict"], [setting]), section)
-    found = part.options[key] if isinstance(part, Part) else getattr(part, key)
+    found = part.options[key] if isinstance(part, Component) else getattr(part, key)
     assert found == value and type(found) is type(value)
 
 
 def test_a_part_can_be_replaced_and_brings_its_own_options() -> None:
     recipe = change(RECIPES["digits-100/ict"], ["algorithm=mixup", "algorithm.alpha=0.3", "network=mlp-wide"])
-    assert recipe.algorithm == Part("mixup", {"alpha": 0.3})
+    assert recipe.algorithm == Component("mixup", {"alpha": 0.3})
     assert recipe.network.name == "mlp-wide" and recipe.network.options["width"] == 256
 
 

@@ -236,7 +236,7 @@ def test_killed_workers_lose_no_trial_and_finish_none_twice(postgres: Server, tm
     assert sorted(str(trial.params) for trial in trials) == sorted(str(cell) for cell in SPACE.cells())
     assert any(trial.notes["result"]["resumed_from"] for trial in trials)
     for trial in trials:
-        cell = plan.cell(trial)
+        cell = plan.trial_run(trial)
         undisturbed = train(cell.recipe, seed=cell.seed, device="cpu", test=False).result
         assert trial.value == undisturbed["valid_error"]
         assert list(trial.curve) == [10, 20, 30, 40]

@@ -26,7 +26,7 @@ from ict.studies.storage import StorageError
 from ict.studies.study import Lost, Study
 from ict.studies.trial import Outcome, Seen
 from ict.studies.trials import plan_trials, read_seeds, run_trials, title
-from ict.studies.workers import Place, Plan, run_plan, serve, work
+from ict.studies.workers import Place, StudyPlan, run_plan, serve, work
 from tests.test_cli import ict
 from tests.tiny import outcome, tiny
 
@@ -209,7 +209,7 @@ def test_a_trial_whose_last_worker_is_still_in_its_folder_waits(
     with plan.study() as study:
         study.add_missing(plan.slots)
     theirs = ExitStack()
-    theirs.enter_context(Folder(plan.cells[0].out).alone())
+    theirs.enter_context(Folder(plan.runs[0].out).alone())
     slept: list[float] = []
 
     def sleep(seconds: float) -> None:
@@ -234,7 +234,7 @@ def test_two_processes_share_the_cells(files: list[str]) -> None:
 @pytest.mark.parametrize("in_use", [False, True])
 def test_a_worker_whose_parent_is_gone_gives_its_trial_back(in_use: bool, files: list[str]) -> None:
     plan = plan_trials(files, Place("", 1, "cpu"), seeds="0")
-    folder = Folder(plan.cells[0].out).alone() if in_use else nullcontext()
+    folder = Folder(plan.runs[0].out).alone() if in_use else nullcontext()
     with folder, plan.study() as study:
         study.add_missing(plan.slots)
         ours, theirs = Pipe()
@@ -286,7 +286,7 @@ def test_workers_are_spread_over_the_gpus(
     sent: list[str] = []
 
     class Taker:
-        def send(self, order: tuple[Plan, str]) -> None:
+        def send(self, order: tuple[StudyPlan, str]) -> None:
             sent.append(order[1])
             if len(sent) == len(gets):
                 raise Caught
@@ -325,8 +325,8 @@ def test_results_cannot_go_into_a_file(files: list[str], tmp_path: Path) -> None
 def test_fast_and_exact_runs_are_kept_apart(files: list[str]) -> None:
     exact = plan_trials(files, Place("", 1, "cpu", "exact"))
     fast = plan_trials(files, Place("", 1, "cpu", "fast"))
-    assert exact.name != fast.name and exact.cells[0].out != fast.cells[0].out
-    assert exact.result_file(exact.cells[0]) != fast.result_file(fast.cells[0])
+    assert exact.name != fast.name and exact.runs[0].out != fast.runs[0].out
+    assert exact.result_file(exact.runs[0]) != fast.result_file(fast.runs[0])
 
 
 def seen(number: int, outcome: Outcome, recipe: str = "a/b", curve: Any = (), **notes: Any) -> Seen:

@@ -9,7 +9,7 @@ from ict.algorithms import ALGORITHMS
 from ict.engine.loop import Record
 from ict.engine.settings import Average, Eval, Inputs, Split, Train
 from ict.experiment.run import Run, train
-from ict.recipes.recipe import Part, Recipe
+from ict.recipes.recipe import Component, Recipe
 
 N_STEPS = 24
 KILLED: dict[str, Any] = {"seed": 1, "settings": ["train.steps=150"]}  # the run that is killed again and again
@@ -22,9 +22,9 @@ class Crash(Exception):
 def tiny(algorithm: str = "ict", **options: Any) -> Recipe:
     teacher = ALGORITHMS[algorithm](**options).needs.teacher
     return Recipe(
-        dataset=Part("digits"),
-        network=Part("convnet", {"width": 4, "dropout": 0.2}),
-        algorithm=Part(algorithm, options),
+        dataset=Component("digits"),
+        network=Component("convnet", {"width": 4, "dropout": 0.2}),
+        algorithm=Component(algorithm, options),
         split=Split(labeled=20, valid=20),
         inputs=Inputs(pad=1),
         average=Average(decay=0.9, batchnorm="own" if teacher else "averaged"),

@@ -19,7 +19,7 @@ from result_files import ROOT
 
 from ict.algorithms import ALGORITHMS
 from ict.recipes import RECIPES
-from ict.recipes.recipe import Part, Recipe
+from ict.recipes.recipe import Component, Recipe
 from ict.recipes.reported import TABLES
 
 FOLDER = ROOT / "docs/methods"
@@ -139,8 +139,8 @@ def _settings_table(methods: list[str]) -> Iterator[str]:
         yield f"| `{TASK}/{method}` | " + " | ".join(", ".join(c) or "-" for c in columns) + " |"
 
 
-def _options(part: Part) -> list[str]:
-    return [f"{name}={_shown(value)}" for name, value in part.options.items()]
+def _options(component: Component) -> list[str]:
+    return [f"{name}={_shown(value)}" for name, value in component.options.items()]
 
 
 def _changed(recipe: Recipe, section: str, *left_out: str) -> list[str]:

@@ -39,13 +39,13 @@ def fit(
     device: DeviceName = "auto",
 ) -> None:
     """Train on your own labeled and unlabeled examples. Write a model, predictions, a report and what to label next."""
-    from ict.data.user.parts import read_parts
+    from ict.data.user.subsets import read_subsets
     from ict.estimators.fitter import Fitter
     from ict.experiment.console import count_bar
     from ict.fit.fit import fit_files
 
     with count_bar("reading") as progress:
-        given = read_parts(
+        given = read_subsets(
             path,
             valid=valid,
             test=test,

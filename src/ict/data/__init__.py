@@ -10,6 +10,6 @@ DATASETS = Registry(
         "digits": Entry("digits:digits", "scikit-learn's 8x8 scans of handwritten digits; needs no download"),
         "cifar10": Entry("cifar10:cifar10", "CIFAR-10 from its official binary or Python batches"),
         "shards": Entry("shards:shards", "a folder of arrays that 'ict shard' wrote, for data beyond memory"),
-        "svhn": Entry("svhn:svhn", "Street View House Numbers from the official .mat files"),
+        "svhn": Entry("svhn:svhn", "Street InputTransform House Numbers from the official .mat files"),
     },
 )

@@ -2,14 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ict.base.array_types import Array
 from ict.base.errors import UserError
 
-Array = NDArray[Any]
 _FEW = (1, 2, 3, 4)  # channels
 _CHUNK = 2**24  # numbers in float64 at a time: examples may be more than memory holds in that form
 
@@ -41,19 +39,20 @@ def fit_inputs(x: Array) -> ArrayInputs:
     axis = None if x.ndim > 2 or _one_range(x) else 0
     mean, std = map(np.atleast_1d, _moments(x, axis))
     std = np.where(std > 0, std, 1.0)  # a constant feature stays at zero
-    return ArrayInputs(tuple(x.shape[1:]), _channels_last(x), mean.tolist(), std.tolist())
+    return ArrayInputs(tuple(x.shape[1:]), has_channels_last(x.shape), mean.tolist(), std.tolist())
 
 
 def channels_first(x: Array, channels_last: bool | None = None) -> Array:
     """Gray images [n, h, w] and images [n, h, w, c] as [n, c, h, w]; where c stands is found out unless told."""
     if x.ndim == 3:
         return x[:, None]
-    last = _channels_last(x) if channels_last is None else channels_last
+    last = has_channels_last(x.shape) if channels_last is None else channels_last
     return np.moveaxis(x, 3, 1) if last else x
 
 
-def _channels_last(x: Array) -> bool:
-    return x.ndim == 4 and x.shape[3] in _FEW and x.shape[1] not in _FEW
+def has_channels_last(shape: tuple[int, ...]) -> bool:
+    """Whether an array of this shape holds images [n, h, w, c]; where both could be channels, they come first."""
+    return len(shape) == 4 and shape[3] in _FEW and shape[1] not in _FEW
 
 
 def _moments(x: Array, axis: int | None) -> tuple[Array, Array]:

@@ -11,22 +11,23 @@ from torch import Tensor
 
 from ict.base.errors import UserError
 from ict.data.dataset import Dataset, Examples
+from ict.data.labels import UNLABELED
 
-Array = NDArray[Any] | Tensor
+ArrayLike = NDArray[Any] | Tensor
 
 
 def from_arrays(
-    x: Array,
-    y: Array,
+    x: ArrayLike,
+    y: ArrayLike,
     *,
-    valid: tuple[Array, Array] | None = None,
-    test: tuple[Array, Array] | None = None,
+    valid: tuple[ArrayLike, ArrayLike] | None = None,
+    test: tuple[ArrayLike, ArrayLike] | None = None,
     classes: Sequence[str] | None = None,
 ) -> Dataset:
     """Images [N, C, H, W] or features [N, F], labels 0, 1, ... or -1 for unknown; shares memory if it can."""
     inputs, labels = _inputs(x, "x"), _labels(y, "y")
     _same_length(inputs, labels, "x", "y")
-    if (labels < -1).any():
+    if (labels < UNLABELED).any():
         raise UserError(f"y has the label {labels.min()}: labels are 0, 1, ..., and -1 where unknown.")
     labeled = np.flatnonzero(labels >= 0)
     if len(labeled) == 0:
@@ -46,7 +47,7 @@ def from_arrays(
     )
 
 
-def _held_out(name: str, pair: tuple[Array, Array], train: NDArray[Any], n_classes: int) -> Examples:
+def _held_out(name: str, pair: tuple[ArrayLike, ArrayLike], train: NDArray[Any], n_classes: int) -> Examples:
     x, y = _inputs(pair[0], f"{name} x"), _labels(pair[1], f"{name} y")
     _same_length(x, y, f"{name} x", f"{name} y")
     if (x.dtype, x.shape[1:]) != (train.dtype, train.shape[1:]):
@@ -59,7 +60,7 @@ def _held_out(name: str, pair: tuple[Array, Array], train: NDArray[Any], n_class
     return _examples(x, y)
 
 
-def _inputs(x: Array, name: str) -> NDArray[Any]:
+def _inputs(x: ArrayLike, name: str) -> NDArray[Any]:
     """uint8 as it is, all other numbers as float32."""
     array = _numpy(x)
     if array.dtype.kind not in "buif" or array.ndim not in (2, 4) or 0 in array.shape[1:]:
@@ -73,7 +74,7 @@ def _inputs(x: Array, name: str) -> NDArray[Any]:
     return array
 
 
-def _labels(y: Array, name: str) -> NDArray[np.int64]:
+def _labels(y: ArrayLike, name: str) -> NDArray[np.int64]:
     array = _numpy(y)
     if array.dtype.kind not in "ui" or array.ndim != 1:
         raise UserError(f"{name} is {array.dtype} {array.shape}: it must be whole numbers [N].")
@@ -85,7 +86,7 @@ def _same_length(x: NDArray[Any], y: NDArray[Any], x_name: str, y_name: str) -> 
         raise UserError(f"{x_name} has {len(x)} rows but {y_name} has {len(y)}: they must be as many.")
 
 
-def _numpy(value: Array) -> NDArray[Any]:
+def _numpy(value: ArrayLike) -> NDArray[Any]:
     if isinstance(value, Tensor):
         value = value.detach().cpu()
         return (value.float() if value.is_floating_point() else value).numpy()  # numpy knows no bfloat16

@@ -1,5 +1,6 @@
-"""Labels as people write them: numbers or texts, with -1, None or NaN where a label is unknown."""
+"""Labels as people write them: the one place that knows how an unknown label is written and where labels stand."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -7,7 +8,10 @@ from numpy.typing import NDArray
 
 from ict.base.errors import UserError
 
-UNLABELED = -1
+UNLABELED = -1  # where a class is unknown, in every array of labels
+UNLABELED_TEXTS = frozenset({"", "nan", "-1", "-1.0"})  # the same as a string, stripped and in lower case
+UNLABELED_FOLDER = "unlabeled"  # beside the folders of the classes, in any case
+LABEL_COLUMNS = ("label", "class", "target", "y")  # in any case; the first of these that a table has
 
 
 class Encoded(NamedTuple):
@@ -41,11 +45,30 @@ def is_unlabeled(array: NDArray[Any]) -> NDArray[np.bool_]:
     """Which labels are -1, None, NaN or another library's missing value."""
     if array.dtype.kind == "f":
         return np.asarray(np.isnan(array) | (array == UNLABELED))
-    if array.dtype.kind in "US":  # NumPy turns -1 among texts into a text
-        return np.asarray(array == np.array(str(UNLABELED)).astype(array.dtype))
+    if array.dtype.kind in "US":  # NumPy turns -1 and NaN among strings into strings
+        values, places = np.unique(array, return_inverse=True)
+        return np.array([is_unlabeled_text(v) for v in values.tolist()], dtype=np.bool_)[places]
     if array.dtype.kind == "O":
-        return np.array([v is None or _is_missing(v) or _is_minus_one(v) for v in array], dtype=np.bool_)
+        return np.array([v is None or _is_missing(v) or _says_unlabeled(v) for v in array], dtype=np.bool_)
     return np.asarray(array == UNLABELED)
+
+
+def is_unlabeled_text(text: str | bytes) -> bool:
+    """Whether a string stands for an unknown label."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    return text.strip().casefold() in UNLABELED_TEXTS
+
+
+def is_label_column(name: str) -> bool:
+    """Whether a column of this name holds labels, unless the user names another."""
+    return name.strip().casefold() in LABEL_COLUMNS
+
+
+def find_label_column(names: Sequence[str]) -> str | None:
+    """The column of labels among these, by the order of LABEL_COLUMNS."""
+    by_name = {name.strip().casefold(): name for name in reversed(names)}
+    return next((by_name[name] for name in LABEL_COLUMNS if name in by_name), None)
 
 
 def _is_missing(value: object) -> bool:
@@ -55,8 +78,10 @@ def _is_missing(value: object) -> bool:
         return True
 
 
-def _is_minus_one(value: object) -> bool:
-    return isinstance(value, int | float | np.number | str) and str(value) in ("-1", "-1.0")
+def _says_unlabeled(value: object) -> bool:
+    if isinstance(value, str):
+        return is_unlabeled_text(value)
+    return isinstance(value, int | float | np.number) and value == UNLABELED
 
 
 def _uniform(values: NDArray[Any]) -> NDArray[Any]:

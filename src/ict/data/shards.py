@@ -21,10 +21,11 @@ from ict.base.errors import UserError
 from ict.base.fields import positive
 from ict.base.files import read_json
 from ict.data.dataset import Dataset, Examples
+from ict.data.labels import UNLABELED
 
 FORMAT = "ict shards 1"
 INDEX = "index.json"
-PARTS = ("train", "test")
+SUBSETS = ("train", "test")
 DTYPES = ("uint8", "float32")
 
 
@@ -109,9 +110,9 @@ def shards(
     if home is None:
         raise UserError("shards needs a folder: pass --data-dir DIR or set dataset.path, filled by `ict shard`.")
     index = _index(home)
-    parts = {part: _examples(home, index, part, verify) for part in PARTS}
-    starts = parts["train"][0].starts[:-1]
-    train, test = (Examples(cast(Tensor, x), y) for x, y in parts.values())
+    subsets = {subset: _examples(home, index, subset, verify) for subset in SUBSETS}
+    starts = subsets["train"][0].starts[:-1]
+    train, test = (Examples(cast(Tensor, x), y) for x, y in subsets.values())
     order = WindowOrder(torch.from_numpy(starts), window)
     return Dataset(train, test, tuple(index["classes"]), order=order)
 
@@ -130,10 +131,10 @@ def _index(folder: Path) -> dict[str, Any]:
         raise _bad(path, f"a dtype among {', '.join(DTYPES)}", f"{index.get('dtype')!r}")
     if not isinstance(classes, list) or not classes or not all(isinstance(name, str) for name in classes):
         raise _bad(path, "a list of classes", f"{classes!r}")
-    for part in PARTS:
-        listed = index.get(part)
+    for subset in SUBSETS:
+        listed = index.get(subset)
         if not isinstance(listed, list) or not all(_is_shard(entry) for entry in listed):
-            raise _bad(path, f"a list of shards under '{part}'", f"{json.dumps(listed)[:80]}")
+            raise _bad(path, f"a list of shards under '{subset}'", f"{json.dumps(listed)[:80]}")
     if not index["train"]:
         raise _bad(path, "at least one shard under 'train'", "none")
     return index
@@ -151,10 +152,10 @@ def _is_shard(entry: Any) -> bool:
     return all(isinstance(text, str) and Path(text).name == text for text in texts)
 
 
-def _examples(folder: Path, index: dict[str, Any], part: str, verify: bool) -> tuple[Shards, Tensor]:
-    shape, dtype, lowest = tuple(index["shape"]), index["dtype"], -1 if part == "train" else 0
+def _examples(folder: Path, index: dict[str, Any], subset: str, verify: bool) -> tuple[Shards, Tensor]:
+    shape, dtype, lowest = tuple(index["shape"]), index["dtype"], UNLABELED if subset == "train" else 0
     arrays, labels = [], [np.empty(0, np.int64)]
-    for entry in index[part]:
+    for entry in index[subset]:
         x, y = folder / entry["x"], folder / entry["y"]
         if verify:
             for file, expected in ((x, entry["x_sha256"]), (y, entry["y_sha256"])):

@@ -1,4 +1,4 @@
-"""Street View House Numbers from the official .mat files; see `download` for where they come from."""
+"""Street InputTransform House Numbers from the official .mat files; see `download` for where they come from."""
 
 import warnings
 from pathlib import Path
@@ -19,7 +19,7 @@ def svhn(folder: Path | None, seed: int) -> Dataset:  # noqa: ARG001
     """73,257 training and 26,032 test images of 32x32 pixels, cropped around one digit."""
     if folder is None:
         raise UserError("svhn needs a folder: pass --data-dir DIR or set ICT_DATA, filled by `ict data svhn DIR`.")
-    train, test = (_examples(folder / f"{part}_32x32.mat") for part in ("train", "test"))
+    train, test = (_examples(folder / f"{subset}_32x32.mat") for subset in ("train", "test"))
     if len(train) < len(test):
         raise _bad(folder / "train_32x32.mat", f"more images than in test_32x32.mat ({len(test)})", f"{len(train)}")
     return Dataset(train, test, classes=tuple("0123456789"))

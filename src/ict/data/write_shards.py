@@ -16,21 +16,21 @@ from ict.base.files import write_json
 from ict.data.array_inputs import channels_first
 from ict.data.dataset import Dataset
 from ict.data.labels import encode
-from ict.data.shards import DTYPES, FORMAT, INDEX, PARTS, digest
+from ict.data.shards import DTYPES, FORMAT, INDEX, SUBSETS, digest
 from ict.data.user.read import OwnData
 
 Block = tuple[NDArray[Any], NDArray[np.int64]]
 """Some examples [n, C, H, W] or [n, F], and their labels, -1 where unknown."""
 
 
-def write_shards(out: Path, parts: Mapping[str, Iterable[Block]], classes: Iterable[str], size: int) -> str:
+def write_shards(out: Path, subsets: Mapping[str, Iterable[Block]], classes: Iterable[str], size: int) -> str:
     """Blocks of "train" and "test" examples, one in memory at a time, as shards of at most `size`; what was written."""
     positive(size=size)
     index: dict[str, Any] = {"format": FORMAT, "shape": [], "dtype": "", "classes": list(classes)}
     with _whole_folder(out) as folder:
-        for part in PARTS:
-            index[part] = []
-            for x, y in parts.get(part, ()):
+        for subset in SUBSETS:
+            index[subset] = []
+            for x, y in subsets.get(subset, ()):
                 if x.dtype.name not in DTYPES:
                     raise UserError(f"the examples are {x.dtype}: shards hold {' or '.join(DTYPES)}.")
                 kind = {"shape": list(x.shape[1:]), "dtype": x.dtype.name}
@@ -39,15 +39,15 @@ def write_shards(out: Path, parts: Mapping[str, Iterable[Block]], classes: Itera
                 index |= kind
                 for start in range(0, len(x), size):
                     cut = slice(start, start + size)
-                    index[part].append(_write(folder, f"{part}-{len(index[part]):05d}", x[cut], y[cut]))
+                    index[subset].append(_write(folder, f"{subset}-{len(index[subset]):05d}", x[cut], y[cut]))
         if not index["train"]:
             raise UserError("there is no training example to write.")
         write_json(folder / INDEX, index)
-    counts = {part: sum(entry["count"] for entry in index[part]) for part in PARTS}
+    counts = {subset: sum(entry["count"] for entry in index[subset]) for subset in SUBSETS}
     shape = "x".join(map(str, index["shape"]))
     return (
         f"{out}: {counts['train']:,} training and {counts['test']:,} test examples of {shape} {index['dtype']} "
-        f"in {len(index['classes'])} classes, {sum(len(index[part]) for part in PARTS)} shards"
+        f"in {len(index['classes'])} classes, {sum(len(index[subset]) for subset in SUBSETS)} shards"
     )
 
 
@@ -61,8 +61,8 @@ def shard_own(data: OwnData, out: Path, size: int) -> str:
 def shard_dataset(data: Dataset, out: Path, size: int) -> str:
     """A registered dataset, test examples included; which rows are labeled is left to the split."""
     blocks = {
-        part: [(examples.x.numpy(), examples.y.numpy())]
-        for part, examples in (("train", data.train), ("test", data.test))
+        subset: [(examples.x.numpy(), examples.y.numpy())]
+        for subset, examples in (("train", data.train), ("test", data.test))
     }
     return write_shards(out, blocks, data.classes, size)
 

@@ -8,16 +8,17 @@ from torch import Tensor
 from ict.base.rng import Rng, Use, fold
 from ict.contract import Batch, Share
 from ict.data.dataset import Examples, Order
+from ict.data.labels import UNLABELED
 from ict.engine.host_batches import Fetcher
-from ict.engine.input_transform import View
+from ict.engine.input_transform import InputTransform
 from ict.engine.settings import Train
 
-LABELED, UNLABELED = 0, 1  # streams of rows
+LABELED_STREAM, UNLABELED_STREAM = 0, 1  # which rows a permutation is of
 _WHOLE = Share()
 
 
-class Rows:
-    """Batch `index` of epoch `epoch`: each epoch is a fresh permutation, or other random order, its remainder dropped.
+class RowStream:
+    """The rows of each batch: an epoch is a fresh permutation, or another random order, without its remainder.
 
     A set smaller than the batch is repeated, permuted afresh each time, until the batch is full.
     """
@@ -76,7 +77,7 @@ class Batches:
         examples: Examples,
         labeled: Tensor,
         unlabeled: Tensor,
-        view: View,
+        transform: InputTransform,
         train: Train,
         views: int,
         seed: int,
@@ -86,7 +87,7 @@ class Batches:
         device = examples.y.device
         self.device = device
         self.fetch = Fetcher(examples.x, device) if examples.x.device != device else None
-        self.examples, self.view, self.views, self.seed = examples, view, views, seed
+        self.examples, self.transform, self.views, self.seed = examples, transform, views, seed
         self.layout, self.share = train.layout, share
         self.pair_groups = train.pair_groups // share.count  # of this rank's share
         # augments labeled batches that repeat within an epoch
@@ -94,8 +95,8 @@ class Batches:
             Rng(device, share=share) if train.labeled_order == "repeated" and train.layout == "apart" else None
         )
         on = examples.x.device
-        self.labeled = Rows(labeled, train.labeled_batch, seed, LABELED, on, order)
-        self.unlabeled = Rows(unlabeled, train.unlabeled_batch, seed, UNLABELED, on, order)
+        self.labeled = RowStream(labeled, train.labeled_batch, seed, LABELED_STREAM, on, order)
+        self.unlabeled = RowStream(unlabeled, train.unlabeled_batch, seed, UNLABELED_STREAM, on, order)
 
     def at(self, step: int, rng: Rng, memory: Tensor | None = None) -> Batch:
         """Batch number `step`."""
@@ -135,7 +136,7 @@ class Batches:
         """The batch of these rows: the device's part. `memory` has a row for every example."""
         x, y = self.examples.x[:0].to(self.device), self.examples.y[:0]
         if self.layout == "apart":
-            x = self.view(self._stored(picked, 0), self.repeated or rng)
+            x = self.transform(self._stored(picked, 0), self.repeated or rng)
             y = self.examples.y[picked.labeled]
         if not self.views:
             return Batch(x, y, pair_groups=self.pair_groups)
@@ -143,8 +144,8 @@ class Batches:
         u_y = self.examples.y[rows]
         if self.layout == "joined":  # whose label is used is decided by the stream an example came from
             place = torch.arange(len(rows), device=rows.device) + self.share.index * len(rows)
-            u_y = torch.where(place < self.labeled.batch, u_y, -1)
-        u = self.view.copies(self._stored(picked, 1), self.views, rng)
+            u_y = torch.where(place < self.labeled.batch, u_y, UNLABELED)
+        u = self.transform.copies(self._stored(picked, 1), self.views, rng)
         return Batch(x, y, u, u_y, None if memory is None else memory[rows], self.pair_groups)
 
     def _stored(self, picked: Picked, stream: int) -> Tensor:

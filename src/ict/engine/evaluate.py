@@ -8,14 +8,14 @@ from torch import Tensor, nn
 
 from ict.base.rng import Rng
 from ict.data.dataset import Examples
-from ict.engine.input_transform import View
+from ict.engine.input_transform import InputTransform
 
 
 @torch.no_grad()
 def error(
     network: nn.Module,
     examples: Examples,
-    view: View,
+    transform: InputTransform,
     batch: int,
     rng: Rng | None = None,
     run: Callable[[Tensor], Tensor] | None = None,
@@ -28,18 +28,18 @@ def error(
     wrong = torch.zeros((), dtype=torch.int64, device=device)
     with _eval_mode(network):
         for x, y in zip(examples.x.split(batch), examples.y.split(batch), strict=True):
-            wrong += ((run or network)(view(x.to(device), rng)).argmax(1) != y.to(device)).sum()
+            wrong += ((run or network)(transform(x.to(device), rng)).argmax(1) != y.to(device)).sum()
     return wrong.item() / len(examples)
 
 
 @torch.no_grad()
-def confidence(network: nn.Module, inputs: Tensor, view: View, batch: int) -> float:
+def confidence(network: nn.Module, inputs: Tensor, transform: InputTransform, batch: int) -> float:
     """The mean over stored `inputs` of the largest probability that the network, in eval mode, gives to a class."""
     device = next(network.parameters()).device
     total = torch.zeros((), dtype=torch.float64, device=device)
     with _eval_mode(network):
         for x in inputs.split(batch):
-            total += network(view(x.to(device))).softmax(1).amax(1).double().sum()
+            total += network(transform(x.to(device))).softmax(1).amax(1).double().sum()
     return total.item() / len(inputs)
 
 

@@ -11,7 +11,7 @@ from ict.engine.settings import Inputs
 
 
 @dataclass(frozen=True)
-class View:
+class InputTransform:
     """Stored examples to network inputs; with `rng`, randomly shifted, flipped and made noisy on the way."""
 
     inputs: Inputs

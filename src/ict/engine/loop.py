@@ -17,7 +17,7 @@ from ict.base.rng import Rng, Use, default_generator, fold
 from ict.data.dataset import Examples
 from ict.engine.checkpoint import Saver
 from ict.engine.evaluate import confidence, error
-from ict.engine.input_transform import View
+from ict.engine.input_transform import InputTransform
 from ict.engine.settings import Eval, Swa
 from ict.engine.state import Best, State
 from ict.engine.step import Program, update
@@ -32,7 +32,7 @@ class Watch:
     """What is looked at during training: the validation set and unlabeled examples, never the test set."""
 
     valid: Examples
-    view: View
+    transform: InputTransform
     settings: Eval
     evaluator: Callable[[nn.Module], Callable[[Tensor], Tensor]] | None = None  # a quicker way to run a network
     unlabeled: Tensor | None = None  # stored inputs on which the evaluated network's certainty is followed
@@ -66,7 +66,7 @@ def train(
                 if evaluate and len(watch.valid):
                     last_record |= _validate(program, state, watch)
                 if evaluate and watch.unlabeled is not None:
-                    sure = confidence(state.evaluated, watch.unlabeled, watch.view, watch.settings.batch)
+                    sure = confidence(state.evaluated, watch.unlabeled, watch.transform, watch.settings.batch)
                     last_record |= {"confidence": sure}
                 state.seconds = time.monotonic() - began
                 if ranks.first:
@@ -106,7 +106,9 @@ def _validate(program: Program, state: State, watch: Watch) -> Record:
         augmented = watch.settings.augmented_valid
         rng = Rng(program.rng.device, fold(program.seed, Use.VALID, state.step)) if augmented else None
         run = watch.evaluator and watch.evaluator(network)
-        return program.ranks.by_first(lambda: error(network, watch.valid, watch.view, watch.settings.batch, rng, run))
+        return program.ranks.by_first(
+            lambda: error(network, watch.valid, watch.transform, watch.settings.batch, rng, run)
+        )
 
     record = {"valid_error_student": valid_error(state.student)}
     if state.ema:

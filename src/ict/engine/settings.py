@@ -1,4 +1,4 @@
-"""The sections of a recipe other than its named parts, as plain data: nothing here imports torch."""
+"""The sections of a recipe other than its named components, as plain data: nothing here imports torch."""
 
 from dataclasses import dataclass, field
 from typing import Literal

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ict.estimators.fitter import GRAPH_LIMIT, Array, Fitter, Look, Model, hidden_folds
+from ict.base.array_types import Array
+from ict.estimators.fitter import GRAPH_LIMIT, Fitter, Look, Model, hidden_folds
 from ict.estimators.verdict import Verdict, verdict
 from ict.experts.graph import GRAPH
 from ict.models.trained_network import TrainedNetwork

@@ -9,17 +9,15 @@ import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ict.estimators.fitter import Array, Fitter, Model, hidden_folds
+from ict.base.array_types import Array, Labels
+from ict.estimators.fitter import Fitter, Model, hidden_folds
 from ict.models.temperature import fit_temperature
 from ict.models.trained_network import TrainedNetwork
 
 _FOLDS = 3
 _AFFORDABLE = 5000  # updates of a fit that folds may repeat: a minute on a core
 _AFFORDABLE_IMAGES = 150_000  # the same times the numbers of an image, where convolutions take the time
-
-Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

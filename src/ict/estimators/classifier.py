@@ -3,21 +3,19 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
+from ict.base.array_types import Array
 from ict.data.array_inputs import fit_inputs
 from ict.data.labels import UNLABELED, encode
 from ict.engine.device import Device
 from ict.estimators.auto import AUTO, choose
 from ict.estimators.fitter import Fitter
 from ict.models.trained_network import TrainedNetwork
-
-Array = NDArray[Any]
 
 
 class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from ict.base.errors import unknown
 from ict.engine.settings import Average, Eval, Inputs, Optimizer
 from ict.recipes import RECIPES
-from ict.recipes.recipe import OWN, Part, Recipe
+from ict.recipes.recipe import OWN, Component, Recipe
 
 _TUNED_ON = "digits-100/"  # small data with few labels, where every method has settings of its own
 METHODS = tuple(name.removeprefix(_TUNED_ON) for name in RECIPES if name.startswith(_TUNED_ON))
@@ -20,7 +20,7 @@ def default_recipe(method: str, shape: tuple[int, ...], n_examples: int, steps: 
     images = len(shape) == 3
     recipe = replace(
         tuned,
-        dataset=Part(OWN),
+        dataset=Component(OWN),
         network=_network(shape),
         split=replace(tuned.split, labeled=None, valid=0),
         inputs=Inputs(pad=max(round(min(shape[1:]) / 16), 1) if images else 0, scale="none"),
@@ -31,7 +31,7 @@ def default_recipe(method: str, shape: tuple[int, ...], n_examples: int, steps: 
     if method == "ict" and not images:  # nothing shifts a vector, so mixing is all that keeps it from overfitting
         options = {**recipe.algorithm.options, "mix_labeled": True}
         train = replace(recipe.train, weight=30.0, labeled_batch=100)
-        return replace(recipe, algorithm=Part("ict", options), optimizer=_slower(recipe), train=train)
+        return replace(recipe, algorithm=Component("ict", options), optimizer=_slower(recipe), train=train)
     return recipe
 
 
@@ -44,7 +44,7 @@ def seeding_recipe(recipe: Recipe) -> Recipe:
     """Supervised mixup on labels that a graph guessed, for as long as it takes to learn them roughly."""
     return replace(
         recipe,
-        algorithm=Part("mixup", {"alpha": 1.0}),
+        algorithm=Component("mixup", {"alpha": 1.0}),
         average=Average(decay=None),
         optimizer=_slower(recipe),
         train=replace(recipe.train, steps=max(recipe.train.steps // 4, 1), labeled_batch=100),
@@ -60,7 +60,7 @@ def _slower(recipe: Recipe) -> Optimizer:
     return replace(recipe.optimizer, lr=recipe.optimizer.lr / 2)
 
 
-def _network(shape: tuple[int, ...]) -> Part:
+def _network(shape: tuple[int, ...]) -> Component:
     if len(shape) == 3 and min(shape[1:]) >= 4:
-        return Part("convnet", {"width": 16 if min(shape[1:]) <= 16 else 32})
-    return Part("mlp-wide")
+        return Component("convnet", {"width": 16 if min(shape[1:]) <= 16 else 32})
+    return Component("mlp-wide")

@@ -3,13 +3,14 @@
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from ict.base.array_types import Array
 from ict.data.arrays import from_arrays
 from ict.data.dataset import Dataset, Examples
 from ict.data.labels import UNLABELED
@@ -23,9 +24,8 @@ from ict.experiment.prepare import prepare, updater
 from ict.experts.folds import LabeledKFold
 from ict.experts.graph import GRAPH, GraphPropagation
 from ict.models.trained_network import TrainedNetwork
-from ict.recipes.recipe import OWN, Part, Recipe, change
+from ict.recipes.recipe import OWN, Component, Recipe, change
 
-Array = NDArray[Any]
 GRAPH_LIMIT = 100_000  # rows: beyond that the exact search for neighbors takes minutes
 _FEW_LABELS = 10  # a class, up to which images are seeded
 _TRUSTED = 0.6  # share of held-out labels that a graph must guess to be believed
@@ -74,7 +74,7 @@ class Fitter:
             recipe = replace(recipe, eval=replace(recipe.eval, every=max(recipe.train.steps // look.times, 1)))
         network = self.network
         if network is not None:
-            own = Part(OWN, {"class": type(network).__qualname__})
+            own = Component(OWN, {"class": type(network).__qualname__})
             # nothing is known about it, so an optimizer that asks for little: without batch norm SGD's rate collapses
             recipe = replace(recipe, network=own, optimizer=Optimizer(name="adam", lr=1e-3))
         guesses = graph_guesses(inputs, labels, seed) if method == "ict" else None
@@ -105,7 +105,7 @@ class Fitter:
         with untouched_globals(target, threads_for(data)):
             job = prepare(recipe.resolved(), seed, data, network, target)
             unlabeled = None if look is None or look.unlabeled is None else torch.from_numpy(look.unlabeled)
-            watch = loop.Watch(job.valid, job.view, recipe.eval, unlabeled=unlabeled)
+            watch = loop.Watch(job.valid, job.transform, recipe.eval, unlabeled=unlabeled)
             with progress_bar(recipe.train.steps, self.title or recipe.name, shown=bool(self.verbose)) as advance:
 
                 def record(metrics: loop.Record) -> None:

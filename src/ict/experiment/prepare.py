@@ -16,6 +16,7 @@ from ict.base.rng import Rng, Use, default_generator, fold
 from ict.contract import Algorithm, Needs
 from ict.data import DATASETS
 from ict.data.dataset import Dataset, Examples
+from ict.data.labels import UNLABELED
 from ict.data.normalize import Whiten, fit
 from ict.data.split import Indices, given, split
 from ict.engine.batches import Batches
@@ -23,7 +24,7 @@ from ict.engine.device import fits
 from ict.engine.distributed import Ranks
 from ict.engine.evaluate import error
 from ict.engine.fast.cuda_graph import Captured
-from ict.engine.input_transform import View
+from ict.engine.input_transform import InputTransform
 from ict.engine.schedule import make_plan
 from ict.engine.state import State, make_state
 from ict.engine.step import Program, update
@@ -31,7 +32,7 @@ from ict.experiment.provenance import provenance
 from ict.experiment.run_folder import Folder
 from ict.networks import NETWORKS
 from ict.networks.staged import Staged
-from ict.recipes.recipe import Part, Recipe
+from ict.recipes.recipe import Component, Recipe
 
 _ALONE = Ranks()
 
@@ -44,7 +45,7 @@ class Job:
     seed: int
     data: Dataset
     indices: Indices
-    view: View
+    transform: InputTransform
     program: Program
     state: State
 
@@ -61,7 +62,7 @@ class Job:
         def wrong(network: nn.Module | None, examples: Examples) -> float | None:
             if network is None or not len(examples):
                 return None
-            return error(network, examples, self.view, recipe.eval.batch)
+            return error(network, examples, self.transform, recipe.eval.batch)
 
         best = None
         if state.best:
@@ -116,28 +117,28 @@ def prepare(
     """
     indices = _split(recipe, data, seed)
     student = (build_network(recipe, data, seed) if network is None else deepcopy(network)).to(device)
-    view = View(recipe.inputs, fitted_scale(recipe, data, resumed, device))
-    _try_forward(student, view, data)
+    transform = InputTransform(recipe.inputs, fitted_scale(recipe, data, resumed, device))
+    _try_forward(student, transform, data)
     algorithm = _algorithm(recipe.algorithm)
     _check_needs(algorithm, recipe, student)
     if algorithm.needs.views and not len(indices.unlabeled):
         raise UserError(f"algorithm {recipe.algorithm.name} needs unlabeled examples, and the split leaves none.")
     labeled, unlabeled = torch.from_numpy(indices.labeled), torch.from_numpy(indices.unlabeled)
-    known = torch.full_like(data.train.y, -1)  # no other label can reach training
+    known = torch.full_like(data.train.y, UNLABELED)  # no other label can reach training
     known[labeled] = data.train.y[labeled]
     x = data.train.x
     if resident is None:
         resident = fits(x, device)
     examples = Examples(x.to(device) if resident else x, known.to(device))
     batches = Batches(
-        examples, labeled, unlabeled, view, recipe.train, algorithm.needs.views, seed, ranks.share, data.order
+        examples, labeled, unlabeled, transform, recipe.train, algorithm.needs.views, seed, ranks.share, data.order
     )
     plan = make_plan(recipe.train, recipe.optimizer, recipe.rate, recipe.average, recipe.swa)
     rng = Rng(device, share=ranks.share)
     program = Program(algorithm, plan, batches, seed, rng, recipe.average.when == "before", ranks)
     memory = torch.zeros(len(examples), len(data.classes), device=device) if algorithm.needs.memory else None
     state = make_state(student, recipe.optimizer, recipe.average, recipe.swa, memory)
-    return Job(recipe, seed, data, indices, view, program, state)
+    return Job(recipe, seed, data, indices, transform, program, state)
 
 
 def updater(job: Job, fast: bool = False, shared: bool = False) -> Callable[[Program, State], None]:
@@ -205,13 +206,13 @@ def reason(problem: Exception) -> str:
     return (reasons or [heading])[0].strip().rstrip(".")
 
 
-def _try_forward(student: nn.Module, view: View, data: Dataset) -> None:
+def _try_forward(student: nn.Module, transform: InputTransform, data: Dataset) -> None:
     """Catches a network that does not fit the data before training starts."""
     student.eval()
     device = next(student.parameters()).device
     try:
         with torch.no_grad():
-            logits = student(view(data.train.x[:2].to(device)))
+            logits = student(transform(data.train.x[:2].to(device)))
     except (RuntimeError, ValueError, TypeError) as problem:
         raise UserError(f"the network cannot take examples of shape {data.shape}: {problem}") from None
     expected = (min(2, len(data.train)), len(data.classes))
@@ -222,10 +223,10 @@ def _try_forward(student: nn.Module, view: View, data: Dataset) -> None:
         )
 
 
-def _algorithm(part: Part) -> Algorithm:
-    made = ALGORITHMS.resolve(part.name)(**part.options)
+def _algorithm(component: Component) -> Algorithm:
+    made = ALGORITHMS.resolve(component.name)(**component.options)
     if not isinstance(getattr(made, "needs", None), Needs) or not callable(getattr(made, "loss", None)):
-        raise UserError(f"algorithm {part.name} has no 'loss' or no 'needs': write it as docs/extend.md shows.")
+        raise UserError(f"algorithm {component.name} has no 'loss' or no 'needs': write it as docs/extend.md shows.")
     algorithm: Algorithm = made
     return algorithm
 

@@ -20,7 +20,7 @@ from ict.engine.device import Device, check_fast, memory_told, pick_device, thre
 from ict.engine.distributed import Ranks
 from ict.engine.evaluate import error
 from ict.engine.fast.cuda_graph import evaluator
-from ict.engine.input_transform import View
+from ict.engine.input_transform import InputTransform
 from ict.engine.loop import final_network
 from ict.engine.state import State
 from ict.engine.sync_batch_norm import shared_norms
@@ -38,7 +38,7 @@ from ict.experiment.prepare import (
 from ict.experiment.provenance import provenance
 from ict.experiment.run_folder import Folder
 from ict.recipes import find
-from ict.recipes.recipe import OWN, Part, Recipe, change
+from ict.recipes.recipe import OWN, Component, Recipe, change
 
 _CHUNK = 4096  # examples that are hashed at a time
 _LOOK = ("step", "seconds", "valid_error_student", "valid_error_teacher")  # what the curve has of a record
@@ -53,7 +53,7 @@ class Run:
 
     result: dict[str, Any]
     network: nn.Module
-    view: View
+    transform: InputTransform
     folder: Path | None
 
     @torch.no_grad()
@@ -61,7 +61,7 @@ class Run:
         """Class probabilities [N, C] of examples as they were handed to training."""
         self.network.eval()
         device = next(self.network.parameters()).device
-        logits: Tensor = self.network(self.view(x.to(device)))
+        logits: Tensor = self.network(self.transform(x.to(device)))
         return logits.softmax(1)
 
 
@@ -130,7 +130,7 @@ def train(
             if folder and ranks.first:
                 folder.save_tensors(folder.model, final.state_dict())
                 write_json(folder.result, result)
-    return Run(result, final, job.view, folder.path if folder else None)
+    return Run(result, final, job.transform, folder.path if folder else None)
 
 
 def _trained(
@@ -155,7 +155,7 @@ def _trained(
             log(metrics)
 
     valid = _on_device(job.valid, target)
-    watch = loop.Watch(valid, job.view, job.recipe.eval, evaluator if fast else None)
+    watch = loop.Watch(valid, job.transform, job.recipe.eval, evaluator if fast else None)
     with shared_norms(ranks, state.networks if shared else ()):
         loop.train(job.program, state, watch, record, saver, updater(job, fast, shared))
         return final_network(job.program, state, job.recipe.swa), curve
@@ -187,7 +187,7 @@ def _finished(folder: Folder, job: Job, ranks: Ranks, test: bool) -> Run | None:
     network = job.state.evaluated
     ranks.by_first(lambda: load_into(network, folder, folder.model))
     ranks.copy_first_((*network.parameters(), *network.buffers()))
-    return Run(result, network, job.view, folder.path)
+    return Run(result, network, job.transform, folder.path)
 
 
 def _begin(folder: Folder, job: Job, ranks: Ranks, *, resume: bool, force: bool) -> None:
@@ -202,7 +202,7 @@ def _begin(folder: Folder, job: Job, ranks: Ranks, *, resume: bool, force: bool)
         changed_at = [*folder.changed_at, *([step] if changed else [])] if step else []
         folder.create(job.recipe, job.seed, changed_at)
         job.indices.save(folder.split)
-        folder.save_tensors(folder.inputs, job.view.whiten.state_dict())
+        folder.save_tensors(folder.inputs, job.transform.whiten.state_dict())
 
     ranks.by_first(start)
 
@@ -246,13 +246,13 @@ def evaluate(
     data = load_data(recipe, seed, data_dir)
     target = pick_device(device)
     if not len(data.test):
-        raise UserError(f"the data of {folder} have no test part, so there is nothing to evaluate on.")
+        raise UserError(f"the data of {folder} have no test set, so there is nothing to evaluate on.")
     with untouched_globals(target, threads_for(data)):
         network = build_network(recipe, data, seed)
         load_into(network, home, home.model)
-        view = View(recipe.inputs, fitted_scale(recipe, data, home, target))
+        transform = InputTransform(recipe.inputs, fitted_scale(recipe, data, home, target))
         test = limited(data.test, recipe.eval.test_limit)
-        wrong = error(network.to(target), test, view, recipe.eval.batch)
+        wrong = error(network.to(target), test, transform, recipe.eval.batch)
     which = {"run": str(folder), "recipe": recipe.name, "recipe_id": recipe.hash, "seed": seed}
     return which | {"test_error": wrong, "n_test": len(test)} | provenance(target)
 
@@ -273,18 +273,18 @@ def _fill_in(
     """The resolved recipe, speaking of the caller's own data and network where there are any, and the data."""
     recipe = change(find(recipe) if isinstance(recipe, str) else recipe, settings)
     if network is not None:
-        recipe = replace(recipe, network=Part(OWN, {"class": type(network).__qualname__}))
+        recipe = replace(recipe, network=Component(OWN, {"class": type(network).__qualname__}))
     if data is None:
         return recipe, load_data(recipe, seed, data_dir)
     return replace(recipe, dataset=_own_data(data), split=replace(recipe.split, labeled=None, valid=0)), data
 
 
-def _own_data(data: Dataset) -> Part:
+def _own_data(data: Dataset) -> Component:
     digest = sha256()
     for part in (data.train.x, data.train.y):
         for chunk in part.split(_CHUNK):
             digest.update(np.ascontiguousarray(chunk.cpu().numpy()).tobytes())
-    return Part(OWN, {"examples": len(data.train), "shape": list(data.shape), "sha256": digest.hexdigest()})
+    return Component(OWN, {"examples": len(data.train), "shape": list(data.shape), "sha256": digest.hexdigest()})
 
 
 def _resume(folder: Folder, state: State, ranks: Ranks) -> None:

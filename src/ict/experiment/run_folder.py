@@ -93,7 +93,7 @@ class Folder:
             ) from None
 
     def load_recipe(self, allow_code: Collection[str] = ()) -> tuple[Recipe, int]:
-        """The recipe and the seed of the run; its parts are registered ones or named in `allow_code`."""
+        """The recipe and the seed of the run; its components are registered ones or named in `allow_code`."""
         if not self.recipe.exists():
             raise UserError(f"{self.path} holds no run: there is no {self.recipe.name} in it.")
         content = read_json(self.recipe)

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components, dijkstra
 from sklearn.neighbors import NearestNeighbors
 
+from ict.base.array_types import Array
 from ict.base.errors import UserError
-
-Array = NDArray[Any]
 
 GRAPH = "graph"  # its name among the methods
 CHUNK = 4096  # new rows asked for at once

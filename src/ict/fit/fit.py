@@ -7,7 +7,7 @@ from ict.base.errors import UserError
 from ict.base.files import check_folder
 from ict.data.array_inputs import fit_inputs
 from ict.data.labels import encode
-from ict.data.user.parts import GivenParts, arrange
+from ict.data.user.subsets import GivenSubsets, arrange
 from ict.estimators.auto import AUTO, choose
 from ict.estimators.calibrate import calibrate
 from ict.estimators.fitter import Fitter, Look
@@ -19,7 +19,7 @@ from ict.models.saved_model import SavedModel
 from ict.models.trained_network import TrainedNetwork
 
 
-def fit_files(given: GivenParts, out: Path, method: str, fitter: Fitter, seed: int, command: str = "") -> str:
+def fit_files(given: GivenSubsets, out: Path, method: str, fitter: Fitter, seed: int, command: str = "") -> str:
     """Train, measure on labeled examples that were held out, write the model and what it says; a summary in words."""
     for source in given.sources:
         only_read(source, out)

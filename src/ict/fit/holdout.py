@@ -1,16 +1,14 @@
 """Labeled examples that are not trained on: which ones, and what a model's guesses for them say."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import binomtest
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 from sklearn.model_selection import train_test_split
 
-Array = NDArray[Any]
-Rows = NDArray[np.int64]
+from ict.base.array_types import Array, Rows
+
 TEST_ENOUGH = 5  # labels of every class, from which a fifth is held out to test on
 _TEST = 0.2
 _VALID_ENOUGH = 20  # labels of every class, from which a tenth is held out to validate on

@@ -7,15 +7,13 @@ clusters then give their least certain example in turns. Memory grows with the n
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-Array = NDArray[Any]
-Rows = NDArray[np.int64]
+from ict.base.array_types import Array, Rows
+
 MOST = 100  # suggestions
 _CANDIDATES = 10 * MOST
 _CLUSTERS = 20

@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from ict.base.array_types import Array, Rows
 from ict.base.files import write_atomic
 from ict.data.labels import UNLABELED
-from ict.data.user.parts import Arranged
 from ict.data.user.read import OwnData
+from ict.data.user.subsets import Subsets
 from ict.estimators.auto import Choice
 from ict.estimators.calibrate import Calibration
 from ict.experiment.provenance import provenance
@@ -24,8 +23,6 @@ from ict.fit.report import Findings, report
 from ict.models.saved_model import SavedModel, save_model
 from ict.models.trained_network import TrainedNetwork
 
-Array = NDArray[Any]
-Rows = NDArray[np.int64]
 _NO_TEST = f"a class has fewer than {TEST_ENOUGH} different labeled examples, too few to hold some out"
 _NO_VALIDATION = "labels are too few to hold some out for it"
 _FOLLOWED = 1000  # unlabeled examples on which a network's certainty is followed while it is trained
@@ -41,7 +38,7 @@ class Fit:
     calibration: Calibration
     data: OwnData
     labels: Rows  # of all the data, -1 where unknown
-    rows: Arranged
+    rows: Subsets
     seed: int
     origin: dict[str, str]
 

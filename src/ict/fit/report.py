@@ -7,11 +7,11 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ict.base.array_types import Array
 from ict.engine.loop import Record
 from ict.estimators.calibrate import Calibration
 from ict.estimators.verdict import Verdict
@@ -21,7 +21,6 @@ from ict.fit.label_next import Suggestion, reason
 from ict.models.temperature import reliability, tempered
 from ict.report.style import STYLE
 
-Array = NDArray[Any]
 _SHEET = 24  # images of each kind
 _NAMED = 10  # rows of each kind where there are no images
 _NEXT = 10
@@ -47,7 +46,7 @@ class Findings:
     labeled: NDArray[np.int64]  # number of labels trained on, by class
     test_probs: Array  # as the model gives them, before calibration
     test_labels: NDArray[np.int64]
-    no_test: str  # why there is no test part
+    no_test: str  # why there is no test set
     calibration: Calibration
     history: Sequence[Record]
     seeding: int  # updates before the history, on labels that a graph guessed
@@ -299,11 +298,11 @@ def _sheets(found: Findings) -> str:
     order = np.argsort(best, kind="stable")
     most = _SHEET if found.image is not None else _NAMED
     half = min(most, len(order) // 2)  # no example twice
-    parts = []
+    sheets = []
     for name, rows in (("Least certain", order[: max(half, 1)]), ("Most certain", order[::-1][:half])):
         if len(rows):
-            parts.append(f"<h3>{name}</h3>{_sheet(found, rows, best)}")
-    return _section(title, "".join(parts))
+            sheets.append(f"<h3>{name}</h3>{_sheet(found, rows, best)}")
+    return _section(title, "".join(sheets))
 
 
 def _sheet(found: Findings, rows: Iterable[int], best: Array) -> str:
@@ -333,8 +332,8 @@ def _section(title: str, content: str) -> str:
     return f"<section><h2>{title}</h2>{content}</section>"
 
 
-def _figures(parts: Iterable[str]) -> str:
-    return f'<div class="figures">{"".join(parts)}</div>'
+def _figures(figures: Iterable[str]) -> str:
+    return f'<div class="figures">{"".join(figures)}</div>'
 
 
 def _name(text: str) -> str:

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ict import __version__
+from ict.base.array_types import Array
 from ict.base.errors import UserError
 from ict.base.files import read_json, replacing
 from ict.data.array_inputs import ArrayInputs
@@ -25,7 +25,6 @@ from ict.models.trained_network import TrainedNetwork
 
 OPSET = 18
 TOLERANCE = 1e-5  # of a probability; of a logit, in units of the largest where that is above 1
-Array = NDArray[Any]
 Run = Callable[[Array], list[Array]]  # examples to logits and probabilities
 
 

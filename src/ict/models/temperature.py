@@ -5,15 +5,13 @@ too sure or too unsure of. Logits are log-probabilities but for a constant, so a
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
-Array = NDArray[Any]
-Labels = NDArray[np.int64]
+from ict.base.array_types import Array, Labels
+
 # Few examples that are all right would be fitted best by T = 0, and a hard zero that is wrong would decide T alone.
 # Hence bounds, a weak prior (log T is normal around 0, so ten examples cannot move T far) and a least probability.
 _BOUNDS = (0.1, 10.0)

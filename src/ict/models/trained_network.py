@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ict.base.array_types import Array
 from ict.engine.loop import Record
 
-Array = NDArray[Any]
 _CHUNK = 1024  # examples predicted at a time
 
 

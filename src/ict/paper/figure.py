@@ -108,7 +108,7 @@ def snapshots(name: str, seed: int, allow_code: Collection[str] = ()) -> Snapsho
 def _accuracies(job: Job, networks: list[nn.Module]) -> list[float]:
     """The share of the drawn points that each network puts on the right side."""
     points = job.data.train
-    return [float((network(job.view(points.x)).argmax(1) == points.y).double().mean()) for network in networks]
+    return [float((network(job.transform(points.x)).argmax(1) == points.y).double().mean()) for network in networks]
 
 
 def _scatter(axes: Axes, job: Job) -> None:
@@ -124,6 +124,6 @@ def _scatter(axes: Axes, job: Job) -> None:
 def _boundary(axes: Axes, network: nn.Module, job: Job, color: str) -> None:
     columns, rows = np.meshgrid(np.linspace(-1.6, 2.6, 300), np.linspace(-1.1, 1.6, 200))
     grid = torch.from_numpy(np.stack([columns, rows], axis=-1).reshape(-1, 2).astype(np.float32))
-    logits = network(job.view(grid))
+    logits = network(job.transform(grid))
     margin = (logits[:, 1] - logits[:, 0]).reshape(columns.shape)
     axes.contour(columns, rows, margin.numpy(), levels=[0.0], colors=[color], linewidths=2)

@@ -32,9 +32,9 @@ RECIPES: dict[str, Recipe] = {name: replace(recipe, name=name) for group in _GRO
 
 
 def find(name: str, allow_code: Collection[str] = ()) -> Recipe:
-    """A recipe by its name, or from a JSON file, which may name another recipe as its `base` and change parts of it.
+    """A recipe by its name, or from a JSON file, which may name another as its `base` and change sections of it.
 
-    A file's parts are registered ones, or among the names such as "mine:Mine" in `allow_code`.
+    A file's components are registered ones, or among the names such as "mine:Mine" in `allow_code`.
     """
     if name.endswith(".json"):
         return _read(Path(name), allow_code)
@@ -61,7 +61,7 @@ def _merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
         old = base.get(section, {})
         if not isinstance(values, dict):
             raise UserError(f"{section} must be an object, such as {{'steps': 1000}}.")
-        # another part brings its own options
+        # another component brings its own options
         keeps = values.get("name", old.get("name")) == old.get("name") or section == "optimizer"
         merged[section] = {**old, **values} if keeps else values
     return merged

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ict.engine.settings import Average, Eval, Inputs, Optimizer, Rate, Split, Swa, Train
-from ict.recipes.recipe import Part, Recipe
+from ict.recipes.recipe import Component, Recipe
 
 _N_TRAIN = {"cifar10": 50_000, "svhn": 73_257}
 _NO_AVERAGE = Average(decay=None)
@@ -22,7 +22,7 @@ _GCN_ZCA = replace(_REFLECTED, flip=True, scale="gcn", zca="ridge", zca_epsilon=
 _PER_IMAGE = replace(_REFLECTED, scale="image")
 
 # Laine and Aila's network, and the optimizer of all who built on their program
-_MEAN_ONLY = Part("cnn13", {"norm": "mean-only", "norm_momentum": 0.001, "dropout": 0.5})
+_MEAN_ONLY = Component("cnn13", {"norm": "mean-only", "norm_momentum": 0.001, "dropout": 0.5})
 _ADAM = Optimizer(name="adam", lr=0.003, final_momentum=0.5, weight_decay=0.0)
 
 # what a recipe cannot say of a source's program
@@ -40,20 +40,20 @@ _APART = "32 labeled and 128 unlabeled images, each loss a mean over its own."
 _HELD_OUT = {name: f"Holds out {n} validation images" for name, n in (("cifar10", "5,000"), ("svhn", "1,000"))}
 
 
-def cnn13_rows(dataset: Part, split: Split) -> dict[str, Recipe]:
+def cnn13_rows(dataset: Component, split: Split) -> dict[str, Recipe]:
     """The first two tables' rows of other methods for one dataset and number of labels."""
     made = _laine(dataset, split) | _mean_teacher(dataset, split) | _vat(dataset, split) | _vadd(dataset, split)
     return made | _sntg(made) | _fast_swa(dataset, split)
 
 
-def wrn_rows(dataset: Part, split: Split) -> dict[str, Recipe]:
+def wrn_rows(dataset: Component, split: Split) -> dict[str, Recipe]:
     """Oliver et al.'s rows of the third table, and their Pi-model, which the paper leaves out."""
     name, steps = dataset.name, 500_000
     inputs = {"cifar10": _GCN_ZCA, "svhn": replace(_SHIFTED, reflect=True, scale="half")}[name]
     base = Recipe(
         dataset=dataset,
-        network=Part("wrn-28-2", {"variant": "oliver"}),
-        algorithm=Part("supervised"),
+        network=Component("wrn-28-2", {"variant": "oliver"}),
+        algorithm=Component("supervised"),
         split=split,
         inputs=inputs,
         optimizer=Optimizer(name="adam", lr=3e-3, weight_decay=0.0),
@@ -64,7 +64,7 @@ def wrn_rows(dataset: Part, split: Split) -> dict[str, Recipe]:
     )
     held_out = {"cifar10": [], "svhn": [f"{_HELD_OUT[name]}, the source 7,326."]}[name]
 
-    def made(algorithm: Part, missing: Sequence[str], lr: float, weight: float = 0.0, **changes: Any) -> Recipe:
+    def made(algorithm: Component, missing: Sequence[str], lr: float, weight: float = 0.0, **changes: Any) -> Recipe:
         batch = [] if "layout" in changes else [_JOINED.format(50, 50)]
         return replace(
             base,
@@ -81,15 +81,15 @@ def wrn_rows(dataset: Part, split: Split) -> dict[str, Recipe]:
     # VAT takes its labels apart: to Adam a loss is the same as its half, so only batch norm sees a difference
     missing = ["crops and noise drawn anew for the perturbed pass", "batch norm over both halves of a batch", _XI]
     return {
-        "supervised": made(Part("supervised"), [], 3e-3, layout="apart", labeled_batch=100),
-        "pi": made(Part("pi", on_unlabeled), ["a second view without gradient"], 3e-4, 20.0),
-        "mean-teacher": replace(made(Part("mean-teacher", on_unlabeled), [student], 4e-4, 8.0), average=teacher),
-        "vat": made(Part("vat", vat), missing, 3e-3, 0.3, layout="apart"),
-        "vat-ent": made(Part("vat", vat | entropy), missing, 3e-3, 0.3, layout="apart"),
+        "supervised": made(Component("supervised"), [], 3e-3, layout="apart", labeled_batch=100),
+        "pi": made(Component("pi", on_unlabeled), ["a second view without gradient"], 3e-4, 20.0),
+        "mean-teacher": replace(made(Component("mean-teacher", on_unlabeled), [student], 4e-4, 8.0), average=teacher),
+        "vat": made(Component("vat", vat), missing, 3e-3, 0.3, layout="apart"),
+        "vat-ent": made(Component("vat", vat | entropy), missing, 3e-3, 0.3, layout="apart"),
     }
 
 
-def _laine(dataset: Part, split: Split) -> dict[str, Recipe]:
+def _laine(dataset: Component, split: Split) -> dict[str, Recipe]:
     """The Pi-model and temporal ensembling: 300 epochs of batches drawn from all images."""
     name = dataset.name
     steps = 300 * (_N_TRAIN[name] // 100)
@@ -97,7 +97,7 @@ def _laine(dataset: Part, split: Split) -> dict[str, Recipe]:
     pi = Recipe(
         dataset=dataset,
         network=_MEAN_ONLY,
-        algorithm=Part("pi"),
+        algorithm=Component("pi"),
         split=split,
         inputs={"cifar10": zca, "svhn": _PER_IMAGE}[name],
         optimizer=_ADAM,
@@ -111,14 +111,14 @@ def _laine(dataset: Part, split: Split) -> dict[str, Recipe]:
     )
     ensembling = replace(
         pi,
-        algorithm=Part("temporal-ensembling"),
+        algorithm=Component("temporal-ensembling"),
         optimizer=replace(_ADAM, lr={"cifar10": 0.003, "svhn": 0.001}[name]),
         train=replace(pi.train, weight=_scaled(30.0, name, split)),
     )
     return {"pi": pi, "temporal-ensembling": ensembling}
 
 
-def _mean_teacher(dataset: Part, split: Split) -> dict[str, Recipe]:
+def _mean_teacher(dataset: Component, split: Split) -> dict[str, Recipe]:
     """Batches of 100 from all images for CIFAR-10; one labeled image and 99 others for SVHN."""
     name = dataset.name
     steps = {"cifar10": 150_000, "svhn": 180_000}[name]
@@ -131,7 +131,7 @@ def _mean_teacher(dataset: Part, split: Split) -> dict[str, Recipe]:
     recipe = Recipe(
         dataset=dataset,
         network=_MEAN_ONLY,
-        algorithm=Part("mean-teacher", {"consistency_on": {"cifar10": "all", "svhn": "unlabeled"}[name]}),
+        algorithm=Component("mean-teacher", {"consistency_on": {"cifar10": "all", "svhn": "unlabeled"}[name]}),
         split=split,
         inputs={"cifar10": _GCN_ZCA, "svhn": _PER_IMAGE}[name],
         optimizer=_ADAM,
@@ -144,7 +144,7 @@ def _mean_teacher(dataset: Part, split: Split) -> dict[str, Recipe]:
     return {"mean-teacher": recipe}
 
 
-def _vat(dataset: Part, split: Split) -> dict[str, Recipe]:
+def _vat(dataset: Component, split: Split) -> dict[str, Recipe]:
     name = dataset.name
     epochs, decay = {"cifar10": (500, 40), "svhn": (120, 40)}[name]
     steps = 400 * epochs
@@ -152,8 +152,8 @@ def _vat(dataset: Part, split: Split) -> dict[str, Recipe]:
     unbalanced = ["labels drawn without regard to class"] if svhn else []
     vat = Recipe(
         dataset=dataset,
-        network=Part("cnn13", {"weight_norm": False, "norm_momentum": 0.01, "dropout": 0.5, "top_norm": svhn}),
-        algorithm=Part("vat", {"epsilon": 3.5 if svhn else 8.0}),
+        network=Component("cnn13", {"weight_norm": False, "norm_momentum": 0.01, "dropout": 0.5, "top_norm": svhn}),
+        algorithm=Component("vat", {"epsilon": 3.5 if svhn else 8.0}),
         split=split,
         inputs=_miyato_inputs(name),
         optimizer=replace(_ADAM, lr=1e-3),
@@ -168,11 +168,11 @@ def _vat(dataset: Part, split: Split) -> dict[str, Recipe]:
             _trained_on(name),
         ),
     )
-    entropy = Part("vat", {**vat.algorithm.options, "entropy": 1.0})
+    entropy = Component("vat", {**vat.algorithm.options, "entropy": 1.0})
     return {"vat": vat, "vat-ent": replace(vat, algorithm=entropy)}
 
 
-def _vadd(dataset: Part, split: Split) -> dict[str, Recipe]:
+def _vadd(dataset: Component, split: Split) -> dict[str, Recipe]:
     """Park et al.'s program is Miyato et al.'s with Laine and Aila's schedules."""
     name, steps = dataset.name, 300 * 400
     network: dict[str, Any] = {"weight_norm": False, "norm_momentum": 0.01, "dropout": 0.5}
@@ -180,8 +180,8 @@ def _vadd(dataset: Part, split: Split) -> dict[str, Recipe]:
     norm = {"cifar10": ["a gain in mean-only norm", "logits without it"], "svhn": []}[name]
     kl = Recipe(
         dataset=dataset,
-        network=Part("cnn13", network | own[name]),
-        algorithm=Part("vadd", {"distance": "kl"}),
+        network=Component("cnn13", network | own[name]),
+        algorithm=Component("vadd", {"distance": "kl"}),
         split=split,
         inputs=replace(_miyato_inputs(name), noise={"cifar10": 0.15, "svhn": 0.0}[name]),
         optimizer=_ADAM,
@@ -196,7 +196,7 @@ def _vadd(dataset: Part, split: Split) -> dict[str, Recipe]:
             _trained_on(name),
         ),
     )
-    qe = replace(kl, algorithm=Part("vadd", {"distance": "mse"}), train=replace(kl.train, weight=25.0))
+    qe = replace(kl, algorithm=Component("vadd", {"distance": "mse"}), train=replace(kl.train, weight=25.0))
     # which of the two the paper quotes
     quoted = {"cifar10": "QE", "svhn": "KL"}[name]
     return {
@@ -221,7 +221,7 @@ def _sntg(bases: dict[str, Recipe]) -> dict[str, Recipe]:
         recipe = bases[base]
         made[f"sntg-{short}"] = replace(
             recipe,
-            algorithm=Part("sntg", {**recipe.algorithm.options, "base": base}),
+            algorithm=Component("sntg", {**recipe.algorithm.options, "base": base}),
             average=recipe.average if base == "mean-teacher" else average,
             note=f"{_SNTG_NOTES[base]} The paper quotes it over {_SNTG_QUOTED[recipe.dataset.name]}. {recipe.note}",
         )
@@ -231,7 +231,7 @@ def _sntg(bases: dict[str, Recipe]) -> dict[str, Recipe]:
 _SMALLER_EPOCH = "An epoch is a pass over the images left."
 
 
-def _fast_swa(dataset: Part, split: Split) -> dict[str, Recipe]:
+def _fast_swa(dataset: Component, split: Split) -> dict[str, Recipe]:
     """1200 epochs, an epoch being one pass over the unlabeled images in batches of 50."""
     name = dataset.name
     steps = 1200 * ((_N_TRAIN[name] - split.valid - (split.labeled or 0)) // 50)
@@ -243,8 +243,8 @@ def _fast_swa(dataset: Part, split: Split) -> dict[str, Recipe]:
     batch = _JOINED.format(50, 50)
     recipe = Recipe(
         dataset=dataset,
-        network=Part("cnn13", {"dropout": 0.5}),
-        algorithm=Part("mean-teacher"),
+        network=Component("cnn13", {"dropout": 0.5}),
+        algorithm=Component("mean-teacher"),
         split=replace(split, unlabeled="disjoint"),
         inputs=Inputs(pad=4, reflect=True, flip=name == "cifar10"),
         optimizer=Optimizer(),  # ICT's, which is theirs

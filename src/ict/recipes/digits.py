@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ict.engine.settings import Average, Eval, Inputs, Optimizer, Rate, Split, Swa, Train
-from ict.recipes.recipe import Part, Recipe
+from ict.recipes.recipe import Component, Recipe
 
 _NO_AVERAGE = Average(decay=None)
 _SLOW, _FAST = Optimizer(lr=0.1, weight_decay=2e-3), Optimizer(lr=0.2, weight_decay=1e-3)
 
 _ICT = Recipe(
-    dataset=Part("digits"),
-    network=Part("convnet", {"width": 16}),
-    algorithm=Part("ict", {"alpha": 1.0, "mix_labeled": False}),
+    dataset=Component("digits"),
+    network=Component("convnet", {"width": 16}),
+    algorithm=Component("ict", {"alpha": 1.0, "mix_labeled": False}),
     split=Split(labeled=100, valid=100, unlabeled="disjoint"),
     inputs=Inputs(pad=1),
     optimizer=_FAST,
@@ -37,17 +37,17 @@ def digits_recipes() -> Iterator[tuple[str, Recipe]]:
 def _supervised() -> dict[str, Recipe]:
     base = replace(_ICT, optimizer=_SLOW, average=_NO_AVERAGE, train=replace(_ICT.train, labeled_batch=16))
     return {
-        "supervised": replace(base, algorithm=Part("supervised")),
-        "mixup": replace(base, algorithm=Part("mixup", {"alpha": 0.5})),
-        "manifold-mixup": replace(base, algorithm=Part("manifold-mixup", {"alpha": 0.5, "depth": 1})),
+        "supervised": replace(base, algorithm=Component("supervised")),
+        "mixup": replace(base, algorithm=Component("mixup", {"alpha": 0.5})),
+        "manifold-mixup": replace(base, algorithm=Component("manifold-mixup", {"alpha": 0.5, "depth": 1})),
     }
 
 
 def _two_views() -> dict[str, Recipe]:
-    mean_teacher = replace(_ICT, algorithm=Part("mean-teacher"))
+    mean_teacher = replace(_ICT, algorithm=Component("mean-teacher"))
     return {
-        "pi": _own(Part("pi"), _SLOW, weight=30.0),
-        "temporal-ensembling": _own(Part("temporal-ensembling"), _SLOW, weight=100.0),
+        "pi": _own(Component("pi"), _SLOW, weight=30.0),
+        "temporal-ensembling": _own(Component("temporal-ensembling"), _SLOW, weight=100.0),
         "mean-teacher": mean_teacher,
         "mt-fast-swa": replace(
             mean_teacher,
@@ -63,10 +63,10 @@ def _two_views() -> dict[str, Recipe]:
 def _adversarial() -> dict[str, Recipe]:
     entropy = {"flips": 0.1, "entropy": 0.1}
     return {
-        "vat": _own(Part("vat", {"epsilon": 1.0}), Optimizer(lr=0.3, weight_decay=1e-3), weight=3.0),
-        "vat-ent": _own(Part("vat", {"epsilon": 1.0, "entropy": 0.1}), _FAST, weight=3.0, rampup=0.0),
-        "vadd-kl": _own(Part("vadd", {"distance": "kl", **entropy}), _SLOW, weight=3.0),
-        "vadd-qe": _own(Part("vadd", {"distance": "mse", **entropy}), _FAST, weight=100.0),
+        "vat": _own(Component("vat", {"epsilon": 1.0}), Optimizer(lr=0.3, weight_decay=1e-3), weight=3.0),
+        "vat-ent": _own(Component("vat", {"epsilon": 1.0, "entropy": 0.1}), _FAST, weight=3.0, rampup=0.0),
+        "vadd-kl": _own(Component("vadd", {"distance": "kl", **entropy}), _SLOW, weight=3.0),
+        "vadd-qe": _own(Component("vadd", {"distance": "mse", **entropy}), _FAST, weight=100.0),
     }
 
 
@@ -80,7 +80,7 @@ def _graphs() -> dict[str, Recipe]:
     }
     return {
         f"sntg-{short}": replace(
-            _ICT, algorithm=Part("sntg", {"base": base, "strength": k}), optimizer=optimizer, average=average
+            _ICT, algorithm=Component("sntg", {"base": base, "strength": k}), optimizer=optimizer, average=average
         )
         for short, (base, k, optimizer, average) in bases.items()
     }
@@ -90,7 +90,7 @@ def _ict() -> dict[str, Recipe]:
     """ICT, and variants of it that were not tuned further."""
 
     def variant(weight: float = 100.0, **options: object) -> Recipe:
-        algorithm = Part("ict", {**_ICT.algorithm.options, **options})
+        algorithm = Component("ict", {**_ICT.algorithm.options, **options})
         return replace(_ICT, algorithm=algorithm, train=replace(_ICT.train, weight=weight))
 
     return {
@@ -98,7 +98,7 @@ def _ict() -> dict[str, Recipe]:
         "ict-mixed-labels": variant(mix_labeled=True, alpha=0.5),
         "ict-no-teacher": replace(_ICT, average=_NO_AVERAGE),
         "ict-hidden": variant(depth=2),
-        "ict-dropout": replace(_ICT, network=Part("convnet", {"width": 16, "dropout": 0.25})),
+        "ict-dropout": replace(_ICT, network=Component("convnet", {"width": 16, "dropout": 0.25})),
         # a gradient of cross-entropy or KL is some 10 times that of the mean squared error
         "ict-ce": variant(weight=10.0, consistency="ce"),
         "ict-kl": variant(weight=10.0, consistency="kl"),
@@ -106,7 +106,7 @@ def _ict() -> dict[str, Recipe]:
     }
 
 
-def _own(algorithm: Part, optimizer: Optimizer, weight: float, rampup: float = 0.25) -> Recipe:
+def _own(algorithm: Component, optimizer: Optimizer, weight: float, rampup: float = 0.25) -> Recipe:
     """A method that has no teacher."""
     train = replace(_ICT.train, weight=weight, rampup=rampup)
     return replace(_ICT, algorithm=algorithm, optimizer=optimizer, average=_NO_AVERAGE, train=train)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ict.recipes.fast import TUNED, Changes, based, changed
-from ict.recipes.recipe import Part, Recipe
+from ict.recipes.recipe import Component, Recipe
 
 _STEPS = 12_000  # within a minute on one H200, for all methods but VAT with entropy
 # SGD: with Muon ICT without its teacher falls apart, and other methods that have none might. An average that changes as
@@ -44,21 +44,21 @@ _SWA: Changes = {
     "swa.start": 0.5,
     "swa.every": 0.01,
 }
-_METHODS: dict[str, tuple[Part, Changes]] = {
-    "supervised": (Part("supervised"), _ALONE),
-    "mixup": (Part("mixup"), _ALONE),
-    "manifold-mixup": (Part("manifold-mixup", {"depth": 3}), _ALONE),
-    "pi": (Part("pi"), _ALONE),
-    "temporal-ensembling": (Part("temporal-ensembling"), _ALONE),
-    "mean-teacher": (Part("mean-teacher"), {}),
-    "vat": (Part("vat"), _VAT),
-    "vat-ent": (Part("vat", {"entropy": 1.0}), _VAT),
-    "vadd-kl": (Part("vadd", {"distance": "kl"}), _ALONE),
-    "vadd-qe": (Part("vadd", {"distance": "mse"}), _ALONE),
-    "sntg-pi": (Part("sntg", {"base": "pi"}), _EVALUATED),
-    "sntg-te": (Part("sntg", {"base": "temporal-ensembling"}), _EVALUATED),
-    "sntg-mt": (Part("sntg", {"base": "mean-teacher"}), {}),
-    "mt-fast-swa": (Part("mean-teacher"), _SWA),
+_METHODS: dict[str, tuple[Component, Changes]] = {
+    "supervised": (Component("supervised"), _ALONE),
+    "mixup": (Component("mixup"), _ALONE),
+    "manifold-mixup": (Component("manifold-mixup", {"depth": 3}), _ALONE),
+    "pi": (Component("pi"), _ALONE),
+    "temporal-ensembling": (Component("temporal-ensembling"), _ALONE),
+    "mean-teacher": (Component("mean-teacher"), {}),
+    "vat": (Component("vat"), _VAT),
+    "vat-ent": (Component("vat", {"entropy": 1.0}), _VAT),
+    "vadd-kl": (Component("vadd", {"distance": "kl"}), _ALONE),
+    "vadd-qe": (Component("vadd", {"distance": "mse"}), _ALONE),
+    "sntg-pi": (Component("sntg", {"base": "pi"}), _EVALUATED),
+    "sntg-te": (Component("sntg", {"base": "temporal-ensembling"}), _EVALUATED),
+    "sntg-mt": (Component("sntg", {"base": "mean-teacher"}), {}),
+    "mt-fast-swa": (Component("mean-teacher"), _SWA),
 }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ict.recipes.recipe import Part, Recipe
+from ict.recipes.recipe import Component, Recipe
 
 Changes = Mapping[str, Any]
 
@@ -89,12 +89,14 @@ def based(paper: Recipe) -> Recipe:
 
 
 def changed(recipe: Recipe, changes: Changes) -> Recipe:
-    """As `change` does, but of values instead of texts and without loading a part's class."""
+    """As `change` does, but of values instead of texts and without loading a component's class."""
     for key, value in changes.items():
         section, name = key.split(".")
         old = getattr(recipe, section)
         new: Any = (
-            Part(old.name, {**old.options, name: value}) if isinstance(old, Part) else replace(old, **{name: value})
+            Component(old.name, {**old.options, name: value})
+            if isinstance(old, Component)
+            else replace(old, **{name: value})
         )
         recipe = replace(recipe, **{section: new})
     return recipe

@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ict.engine.settings import Average, Eval, Inputs, Optimizer, Rate, Train
-from ict.recipes.recipe import Part, Recipe
+from ict.recipes.recipe import Component, Recipe
 
 
 def moons_recipes() -> Iterator[tuple[str, Recipe]]:
     """The paper's figure; docs/moons.md tells how these settings were found."""
     supervised = Recipe(
-        dataset=Part("moons"),
-        network=Part("mlp"),
-        algorithm=Part("supervised"),
+        dataset=Component("moons"),
+        network=Component("mlp"),
+        algorithm=Component("supervised"),
         inputs=Inputs(scale="none"),
         optimizer=Optimizer(name="adam", lr=0.003),
         rate=Rate(shape="constant"),
@@ -24,7 +24,9 @@ def moons_recipes() -> Iterator[tuple[str, Recipe]]:
     ict = replace(supervised, average=Average(decay=0.9))
     yield (
         "moons/ict",
-        replace(ict, algorithm=Part("ict", {"alpha": 0.05}), train=replace(ict.train, unlabeled_batch=200, weight=0.5)),
+        replace(
+            ict, algorithm=Component("ict", {"alpha": 0.05}), train=replace(ict.train, unlabeled_batch=200, weight=0.5)
+        ),
     )
     sharpened = {"alpha": 0.03, "alpha_labeled": 1.0, "temperature": 0.3}
-    yield "moons/ict-sharpened", replace(ict, algorithm=Part("ict", sharpened))
+    yield "moons/ict-sharpened", replace(ict, algorithm=Component("ict", sharpened))

@@ -5,25 +5,25 @@ from dataclasses import replace
 
 from ict.engine.settings import Average, Eval, Inputs, Split, Train
 from ict.recipes.baselines import cnn13_rows, wrn_rows
-from ict.recipes.recipe import Part, Recipe
+from ict.recipes.recipe import Component, Recipe
 from ict.recipes.reported import REPORTED
 
 _LABELS = {"cifar10": (1000, 2000, 4000), "svhn": (250, 500, 1000)}
 _IMAGES = {
     # the unlabeled pool is everything but validation; an epoch is one pass over it in batches of 100
     "cifar10": Recipe(
-        dataset=Part("cifar10"),
-        network=Part("cnn13"),
-        algorithm=Part("ict"),
+        dataset=Component("cifar10"),
+        network=Component("cnn13"),
+        algorithm=Component("ict"),
         split=Split(valid=5000),
         inputs=Inputs(pad=2, flip=True, scale="channels", zca="authors"),
         train=Train(steps=400 * 450),
         eval=Eval(every=4 * 450),  # every fourth epoch: a look at 5,000 images costs as much as a dozen updates
     ),
     "svhn": Recipe(
-        dataset=Part("svhn"),
-        network=Part("cnn13"),
-        algorithm=Part("ict"),
+        dataset=Component("svhn"),
+        network=Component("cnn13"),
+        algorithm=Component("ict"),
         split=Split(valid=1000),
         inputs=Inputs(pad=2, scale="half"),
         train=Train(steps=400 * 722),
@@ -71,7 +71,7 @@ def _ict(name: str, labels: int) -> Recipe:
     return replace(
         base,
         split=replace(base.split, labeled=labels),
-        algorithm=Part("ict", {"alpha": alpha}),
+        algorithm=Component("ict", {"alpha": alpha}),
         train=replace(base.train, weight=10.0 if few else 100.0),
     )
 
@@ -79,16 +79,19 @@ def _ict(name: str, labels: int) -> Recipe:
 def _supervised(ict: Recipe) -> dict[str, Recipe]:
     """Labels alone, on the same data and network and for as many updates."""
     alpha = ict.algorithm.options["alpha"]
-    parts = {
-        "supervised": Part("supervised"),
-        "mixup": Part("mixup", {"alpha": alpha}),
-        "manifold-mixup": Part("manifold-mixup", {"alpha": alpha, "depth": 3}),
+    algorithms = {
+        "supervised": Component("supervised"),
+        "mixup": Component("mixup", {"alpha": alpha}),
+        "manifold-mixup": Component("manifold-mixup", {"alpha": alpha, "depth": 3}),
     }
-    return {method: replace(ict, algorithm=part, average=Average(decay=None)) for method, part in parts.items()}
+    return {
+        method: replace(ict, algorithm=algorithm, average=Average(decay=None))
+        for method, algorithm in algorithms.items()
+    }
 
 
 def _ablated(ict: Recipe) -> dict[str, Recipe]:
-    plain = Part("ict", {**ict.algorithm.options, "mix_labeled": False})
+    plain = Component("ict", {**ict.algorithm.options, "mix_labeled": False})
     return {
         "ict": ict,
         "ict-no-teacher": replace(ict, average=Average(decay=None)),
@@ -98,4 +101,4 @@ def _ablated(ict: Recipe) -> dict[str, Recipe]:
 
 def _wrn(ict: Recipe) -> Recipe:
     steps = ict.train.steps * 600 // 400
-    return replace(ict, network=Part("wrn-28-2"), train=replace(ict.train, steps=steps), note=_WRN_NOTE)
+    return replace(ict, network=Component("wrn-28-2"), train=replace(ict.train, steps=steps), note=_WRN_NOTE)

@@ -19,7 +19,7 @@ OWN = "own"  # the name of a dataset or network that the caller hands in
 
 
 @dataclass(frozen=True)
-class Part:
+class Component:
     """A registered dataset, network or algorithm by name, with its options."""
 
     name: str
@@ -34,7 +34,7 @@ class Reported:
     std: float | None = None
 
 
-_PARTS: dict[str, Registry] = {"dataset": DATASETS, "network": NETWORKS, "algorithm": ALGORITHMS}
+_COMPONENTS: dict[str, Registry] = {"dataset": DATASETS, "network": NETWORKS, "algorithm": ALGORITHMS}
 _SECTIONS = {
     "split": Split,
     "inputs": Inputs,
@@ -49,9 +49,9 @@ _SECTIONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    dataset: Part
-    network: Part
-    algorithm: Part
+    dataset: Component
+    network: Component
+    algorithm: Component
     split: Split = field(default_factory=Split)
     inputs: Inputs = field(default_factory=Inputs)
     optimizer: Optimizer = field(default_factory=Optimizer)
@@ -66,18 +66,19 @@ class Recipe:
 
     @property
     def outside_code(self) -> frozenset[str]:
-        """The parts that are not of this package, such as "mine:Mine"."""
-        return frozenset(name for kind in _PARTS if is_outside(name := getattr(self, kind).name))
+        """The components that are not of this package, such as "mine:Mine"."""
+        return frozenset(name for kind in _COMPONENTS if is_outside(name := getattr(self, kind).name))
 
     def resolved(self) -> "Recipe":
-        """The same with every option of its parts filled in and checked."""
-        parts: dict[str, Any] = {kind: _resolve(kind, getattr(self, kind)) for kind in _PARTS}
-        return dataclasses.replace(self, **parts)
+        """The same with every option of its components filled in and checked."""
+        components: dict[str, Any] = {kind: _resolve(kind, getattr(self, kind)) for kind in _COMPONENTS}
+        return dataclasses.replace(self, **components)
 
     def to_dict(self) -> dict[str, Any]:
         """What a run does, as JSON."""
-        parts = {kind: {"name": (part := getattr(self, kind)).name, **part.options} for kind in _PARTS}
-        return parts | {name: dataclasses.asdict(getattr(self, name)) for name in _SECTIONS}
+        named: dict[str, Component] = {kind: getattr(self, kind) for kind in _COMPONENTS}
+        components = {kind: {"name": component.name, **component.options} for kind, component in named.items()}
+        return components | {name: dataclasses.asdict(getattr(self, name)) for name in _SECTIONS}
 
     @property
     def hash(self) -> str:
@@ -93,7 +94,7 @@ class Recipe:
 def from_dict(content: Mapping[str, Any], name: str = "", allow_code: Collection[str] = ()) -> Recipe:
     """The recipe that `to_dict` wrote; a run's recipe.json also has its name and what is the run's own.
 
-    Its parts are registered ones, or among the names such as "mine:Mine" in `allow_code`.
+    Its components are registered ones, or among the names such as "mine:Mine" in `allow_code`.
     """
     name = content.get("name", name)
     content = {key: value for key, value in content.items() if key not in ("name", "seed", "changed_at")}
@@ -101,43 +102,43 @@ def from_dict(content: Mapping[str, Any], name: str = "", allow_code: Collection
         raise UserError("a recipe must be an object of objects, such as {'train': {'steps': 1000}}.")
     made: dict[str, Any] = {}
     for section, values in content.items():
-        if section in _PARTS:
+        if section in _COMPONENTS:
             if not isinstance(values.get("name"), str):
-                raise UserError(f"{section} needs a name, such as '{next(iter(_PARTS[section]))}'.")
-            part = Part(values["name"], {key: value for key, value in values.items() if key != "name"})
-            if part.name != OWN:
-                _PARTS[section].from_file(part.name, allow_code)
-            made[section] = _resolve(section, part)
+                raise UserError(f"{section} needs a name, such as '{next(iter(_COMPONENTS[section]))}'.")
+            component = Component(values["name"], {key: value for key, value in values.items() if key != "name"})
+            if component.name != OWN:
+                _COMPONENTS[section].from_file(component.name, allow_code)
+            made[section] = _resolve(section, component)
         elif section in _SECTIONS:
             _known_options(section, _SECTIONS[section], values)
             made[section] = _SECTIONS[section](**values)
         else:
-            raise unknown("section", section, [*_PARTS, *_SECTIONS])
-    for kind in _PARTS:
+            raise unknown("section", section, [*_COMPONENTS, *_SECTIONS])
+    for kind in _COMPONENTS:
         if kind not in made:
-            raise UserError(f"the recipe has no {kind}: name one of {', '.join(_PARTS[kind])}.")
+            raise UserError(f"the recipe has no {kind}: name one of {', '.join(_COMPONENTS[kind])}.")
     return Recipe(**made, name=name)
 
 
 def change(recipe: Recipe, settings: Iterable[str]) -> Recipe:
-    """The recipe with `section.key=value` texts applied, and a part replaced by `algorithm=mixup` and the like."""
+    """The recipe with `section.key=value` texts applied, and a component replaced by `algorithm=mixup` and the like."""
     recipe = recipe.resolved()
     for setting in settings:
         key, equals, text = setting.partition("=")
         if not equals:
             raise UserError(f"'{setting}' is not a setting: write key=value, such as train.steps=2000.")
         section, _, name = key.partition(".")
-        if section in _PARTS and name in ("", "name"):
-            replaced: Any = _resolve(section, Part(text))
+        if section in _COMPONENTS and name in ("", "name"):
+            replaced: Any = _resolve(section, Component(text))
             recipe = dataclasses.replace(recipe, **{section: replaced})
             continue
         known = keys(recipe)
         if key not in known:
             raise unknown("key", key, known)
         value = parse(text, known[key], key)
-        if section in _PARTS:
-            part: Part = getattr(recipe, section)
-            changed: Any = _resolve(section, Part(part.name, {**part.options, name: value}))
+        if section in _COMPONENTS:
+            component: Component = getattr(recipe, section)
+            changed: Any = _resolve(section, Component(component.name, {**component.options, name: value}))
         else:
             changed = dataclasses.replace(getattr(recipe, section), **{name: value})
         recipe = dataclasses.replace(recipe, **{section: changed})
@@ -147,7 +148,9 @@ def change(recipe: Recipe, settings: Iterable[str]) -> Recipe:
 def keys(recipe: Recipe) -> dict[str, Any]:
     """Every key that can be set, with its type."""
     targets: dict[str, Callable[..., Any]] = {**_SECTIONS}
-    targets |= {kind: _PARTS[kind].resolve(part.name) for kind in _PARTS if (part := getattr(recipe, kind)).name != OWN}
+    for kind, registry in _COMPONENTS.items():
+        if (name := getattr(recipe, kind).name) != OWN:
+            targets[kind] = registry.resolve(name)
     return {
         f"{section}.{name}": option.hint
         for section, target in targets.items()
@@ -155,16 +158,16 @@ def keys(recipe: Recipe) -> dict[str, Any]:
     }
 
 
-def _resolve(kind: str, part: Part) -> Part:
-    if part.name == OWN:
-        return part
-    known = _known_options(kind, _PARTS[kind].resolve(part.name), part.options)
-    values = {name: part.options.get(name, option.default) for name, option in known.items()}
-    return Part(part.name, {n: check(v, known[n].hint, f"{kind}.{n}") for n, v in values.items()})
+def _resolve(kind: str, component: Component) -> Component:
+    if component.name == OWN:
+        return component
+    known = _known_options(kind, _COMPONENTS[kind].resolve(component.name), component.options)
+    values = {name: component.options.get(name, option.default) for name, option in known.items()}
+    return Component(component.name, {n: check(v, known[n].hint, f"{kind}.{n}") for n, v in values.items()})
 
 
 def _known_options(section: str, target: Callable[..., Any], names: Iterable[str]) -> dict[str, Option]:
-    """The options of a section or part, which all of `names` must be among."""
+    """The options of a section or component, which all of `names` must be among."""
     known = options(target)
     for name in names:
         if name not in known:

@@ -27,7 +27,7 @@ from ict.studies.search_space import Choices, Range, Space, apply, read_space
 from ict.studies.storage import Storage
 from ict.studies.study import Slot
 from ict.studies.trial import Seen
-from ict.studies.workers import Cell, Place, Plan, run_plan
+from ict.studies.workers import Place, StudyPlan, TrialRun, run_plan
 
 Sampler = Literal["grid", "tpe", "random"]
 TRIALS = 20  # as many as the paper's grid has cells
@@ -35,7 +35,7 @@ _UNJUDGED = 5  # trials that no other is compared with before they are complete
 
 
 @dataclass(frozen=True)
-class SearchPlan(Plan):
+class SearchPlan(StudyPlan):
     recipe: Recipe
     space: Space
     sampler_name: Sampler
@@ -57,8 +57,8 @@ class SearchPlan(Plan):
             return [Slot(cell) for cell in self.space.cells()]
         return [Slot()] * self.trials
 
-    def cell(self, trial: Seen) -> Cell:
-        return Cell(apply(self.recipe, trial.params), self.seed, self.out / f"trial{trial.number}")
+    def trial_run(self, trial: Seen) -> TrialRun:
+        return TrialRun(apply(self.recipe, trial.params), self.seed, self.out / f"trial{trial.number}")
 
     @property
     def distributions(self) -> dict[str, BaseDistribution]:
@@ -72,11 +72,11 @@ class SearchPlan(Plan):
         with warnings.catch_warnings(action="ignore", category=optuna.exceptions.ExperimentalWarning):
             return optuna.samplers.TPESampler(seed=seed, constant_liar=True)
 
-    def pruner(self, cell: Cell) -> optuna.pruners.BasePruner | None:
+    def pruner(self, trial_run: TrialRun) -> optuna.pruners.BasePruner | None:
         """Not while the consistency loss is still growing: a strong one pays late."""
         if not self.prune:
             return None
-        warmup = int(cell.recipe.train.rampup * cell.recipe.train.steps)
+        warmup = int(trial_run.recipe.train.rampup * trial_run.recipe.train.steps)
         return optuna.pruners.MedianPruner(n_startup_trials=_UNJUDGED, n_warmup_steps=warmup)
 
     def value(self, result: Result) -> float:
@@ -84,7 +84,7 @@ class SearchPlan(Plan):
             raise UserError("a trial has no validation examples to be judged by: leave out split.valid=0.")
         return float(result["valid_error"])
 
-    def finished(self, cell: Cell, result: Result) -> None:
+    def finished(self, trial_run: TrialRun, result: Result) -> None:
         """All that counts is in the study."""
 
 

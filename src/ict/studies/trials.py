@@ -16,46 +16,46 @@ from ict.experiment.prepare import load_data
 from ict.experiment.run import default_folder
 from ict.paper.ranking import percent
 from ict.recipes import find
-from ict.recipes.recipe import Part, change
+from ict.recipes.recipe import Component, change
 from ict.studies.live_study import watch_study
 from ict.studies.study import Slot
 from ict.studies.trial import Seen
-from ict.studies.workers import Cell, Place, Plan, run_plan
+from ict.studies.workers import Place, StudyPlan, TrialRun, run_plan
 
 RESULTS = Path("results/trials")  # where `ict table` finds them
 
 
 @dataclass(frozen=True)
-class TrialsPlan(Plan):
-    cells: tuple[Cell, ...]
+class TrialsPlan(StudyPlan):
+    runs: tuple[TrialRun, ...]
     results: Path
 
     @property
     def description(self) -> dict[str, Any]:
-        return _description(self.cells, self.place.mode)
+        return _description(self.runs, self.place.mode)
 
     @property
     def slots(self) -> list[Slot]:
-        return [Slot(notes=_notes(cell)) for cell in self.cells]
+        return [Slot(notes=_notes(run)) for run in self.runs]
 
-    def cell(self, trial: Seen) -> Cell:
-        (found,) = (cell for cell in self.cells if _stands_for(trial.notes, cell))
+    def trial_run(self, trial: Seen) -> TrialRun:
+        (found,) = (run for run in self.runs if _stands_for(trial.notes, run))
         return found
 
-    def pruner(self, cell: Cell) -> None:
+    def pruner(self, trial_run: TrialRun) -> None:
         """Every run counts."""
 
     def value(self, result: Result) -> float:
         return float(result["test_error"] or 0.0)  # no choice is made by it
 
-    def finished(self, cell: Cell, result: Result) -> None:
-        path = self.result_file(cell)
+    def finished(self, trial_run: TrialRun, result: Result) -> None:
+        path = self.result_file(trial_run)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, result)
 
-    def result_file(self, cell: Cell) -> Path:
-        fast = "-fast" if self.place.mode == "fast" else ""
-        return self.results / f"{cell.recipe.name.replace('/', '-')}-{cell.recipe.hash}{fast}-seed{cell.seed}.json"
+    def result_file(self, trial_run: TrialRun) -> Path:
+        recipe, fast = trial_run.recipe, "-fast" if self.place.mode == "fast" else ""
+        return self.results / f"{recipe.name.replace('/', '-')}-{recipe.hash}{fast}-seed{trial_run.seed}.json"
 
 
 def plan_trials(
@@ -76,17 +76,17 @@ def plan_trials(
     check_folder(results, "--results")
     changes = list(settings)
     resolved = [change(find(name, allow_code), changes) for name in dict.fromkeys(recipes)]
-    cells = tuple(
-        Cell(recipe, seed, default_folder(recipe, seed, home)) for seed in read_seeds(seeds) for recipe in resolved
+    runs = tuple(
+        TrialRun(recipe, seed, default_folder(recipe, seed, home)) for seed in read_seeds(seeds) for recipe in resolved
     )
-    digest = hashlib.sha256(json.dumps(_description(cells, place.mode)).encode()).hexdigest()[:8]
+    digest = hashlib.sha256(json.dumps(_description(runs, place.mode)).encode()).hexdigest()[:8]
     if not place.storage:
         place = replace(place, storage=f"sqlite:///{home / f'study-{digest}.db'}")
-    return TrialsPlan(place, study or f"trials/{digest}", cells, results)
+    return TrialsPlan(place, study or f"trials/{digest}", runs, results)
 
 
 def run_trials(plan: TrialsPlan) -> list[Seen]:
-    """Run what is not complete, also what failed before; the last trial of each cell. Writes every cell's result."""
+    """Run what is not complete, also what failed before; the last trial of each run. Writes every run's result."""
     with plan.study() as study:
         study.add_missing(plan.slots)
         if not all(trial.finished for trial in study.look()):
@@ -94,27 +94,27 @@ def run_trials(plan: TrialsPlan) -> list[Seen]:
         with watch_study(study.look, title):
             run_plan(plan)
         trials = study.look()
-    ended = [[trial for trial in trials if _stands_for(trial.notes, cell)][-1] for cell in plan.cells]
-    for cell, trial in zip(plan.cells, ended, strict=True):
-        path = plan.result_file(cell)
+    ended = [[trial for trial in trials if _stands_for(trial.notes, trial_run)][-1] for trial_run in plan.runs]
+    for trial_run, trial in zip(plan.runs, ended, strict=True):
+        path = plan.result_file(trial_run)
         if trial.outcome == "complete" and not (path.exists() and read_json(path) == trial.notes["result"]):
-            plan.finished(cell, trial.notes["result"])  # it ran on another machine
+            plan.finished(trial_run, trial.notes["result"])  # it ran on another machine
     return ended
 
 
 def _check_data(plan: TrialsPlan) -> None:
     """A machine without the data would fail one trial after the other."""
-    checked: list[Part] = []
-    for cell in plan.cells:
-        if cell.recipe.dataset not in checked:
-            load_data(cell.recipe, cell.seed, plan.place.data_dir)
-            checked.append(cell.recipe.dataset)
+    checked: list[Component] = []
+    for trial_run in plan.runs:
+        if trial_run.recipe.dataset not in checked:
+            load_data(trial_run.recipe, trial_run.seed, plan.place.data_dir)
+            checked.append(trial_run.recipe.dataset)
 
 
 def text(plan: TrialsPlan, ended: Sequence[Seen]) -> str:
     """A line for each recipe: mean and deviation over its seeds; then what failed, and where the results are."""
     lines = []
-    for name in dict.fromkeys(cell.recipe.name for cell in plan.cells):
+    for name in dict.fromkeys(trial_run.recipe.name for trial_run in plan.runs):
         results = [t.notes["result"] for t in ended if t.notes["recipe"] == name and t.outcome == "complete"]
         errors = [result["test_error"] for result in results]
         if errors:
@@ -139,14 +139,14 @@ def title(trial: Seen) -> str:
     return f"{trial.notes['recipe']} seed {trial.notes['seed']}"
 
 
-def _description(cells: Iterable[Cell], mode: str) -> dict[str, Any]:
-    """The same for the same cells in whatever order they are named."""
-    return {"cells": sorted(map(_notes, cells), key=lambda notes: sorted(map(str, notes.values()))), "mode": mode}
+def _description(runs: Iterable[TrialRun], mode: str) -> dict[str, Any]:
+    """The same for the same runs in whatever order they are named."""
+    return {"cells": sorted(map(_notes, runs), key=lambda notes: sorted(map(str, notes.values()))), "mode": mode}
 
 
-def _stands_for(notes: Mapping[str, Any], cell: Cell) -> bool:
-    return all(notes.get(key) == value for key, value in _notes(cell).items())
+def _stands_for(notes: Mapping[str, Any], trial_run: TrialRun) -> bool:
+    return all(notes.get(key) == value for key, value in _notes(trial_run).items())
 
 
-def _notes(cell: Cell) -> dict[str, Any]:
-    return {"recipe": cell.recipe.name, "recipe_id": cell.recipe.hash, "seed": cell.seed}
+def _notes(trial_run: TrialRun) -> dict[str, Any]:
+    return {"recipe": trial_run.recipe.name, "recipe_id": trial_run.recipe.hash, "seed": trial_run.seed}

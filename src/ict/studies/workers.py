@@ -48,7 +48,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Cell:
+class TrialRun:
     """A run that a trial stands for."""
 
     recipe: Recipe
@@ -57,7 +57,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Plan(ABC):
+class StudyPlan(ABC):
     """What a study runs. It travels to the workers."""
 
     place: Place
@@ -76,7 +76,7 @@ class Plan(ABC):
     def slots(self) -> list[Slot]: ...
 
     @abstractmethod
-    def cell(self, trial: Seen) -> Cell: ...
+    def trial_run(self, trial: Seen) -> TrialRun: ...
 
     @property
     def distributions(self) -> dict[str, BaseDistribution]:
@@ -87,7 +87,7 @@ class Plan(ABC):
         return optuna.samplers.RandomSampler(number)
 
     @abstractmethod
-    def pruner(self, cell: Cell) -> optuna.pruners.BasePruner | None:
+    def pruner(self, trial_run: TrialRun) -> optuna.pruners.BasePruner | None:
         """What ends bad trials early, if anything does."""
 
     @abstractmethod
@@ -95,7 +95,7 @@ class Plan(ABC):
         """What a finished trial is judged by."""
 
     @abstractmethod
-    def finished(self, cell: Cell, result: Result) -> None:
+    def finished(self, trial_run: TrialRun, result: Result) -> None:
         """Called where the trial ran, when it is complete."""
 
     def connect(self) -> Study:
@@ -109,7 +109,7 @@ class Plan(ABC):
         return study
 
 
-def run_plan(plan: Plan) -> None:
+def run_plan(plan: StudyPlan) -> None:
     """Work on an open study here until it is done or the time is up."""
     gpus = _gpus(plan.place.device)
     workers = plan.place.workers or len(gpus) or os.cpu_count() or 1
@@ -141,7 +141,7 @@ def run_plan(plan: Plan) -> None:
         raise UserError("every worker was ended from outside, perhaps for want of memory: try fewer --workers.")
 
 
-def serve(pipe: Pipe, order: tuple[Plan, str | None]) -> tuple[str, Any]:
+def serve(pipe: Pipe, order: tuple[StudyPlan, str | None]) -> tuple[str, Any]:
     """What a process of a crew does with a plan and a GPU."""
     plan, gpu = order
     if gpu is not None:
@@ -154,7 +154,7 @@ def serve(pipe: Pipe, order: tuple[Plan, str | None]) -> tuple[str, Any]:
     return "done", None
 
 
-def work(plan: Plan, gpu: str | None = None, pipe: Pipe | None = None) -> None:
+def work(plan: StudyPlan, gpu: str | None = None, pipe: Pipe | None = None) -> None:
     """Run trials one after the other. It stays while others run theirs, to take up those of a worker that dies."""
     began, timeout = time.monotonic(), plan.place.timeout
     with plan.study() as study:
@@ -170,14 +170,14 @@ def work(plan: Plan, gpu: str | None = None, pipe: Pipe | None = None) -> None:
             time.sleep(min(1.0, plan.place.grace / 10))
 
 
-def _run(plan: Plan, study: Study, claim: Claim, pipe: Pipe | None) -> None:
+def _run(plan: StudyPlan, study: Study, claim: Claim, pipe: Pipe | None) -> None:
     """Train a claimed trial to whatever end it takes."""
     place = plan.place
     progress: dict[str, Any] = {}
     try:
-        cell = plan.cell(claim.seen)
-        pruner = plan.pruner(cell)
-        progress |= {"step": 0, "steps": cell.recipe.train.steps}
+        trial_run = plan.trial_run(claim.seen)
+        pruner = plan.pruner(trial_run)
+        progress |= {"step": 0, "steps": trial_run.recipe.train.steps}
         with Pulse(study, claim, progress) as pulse:
 
             def log(record: Record) -> None:
@@ -186,12 +186,12 @@ def _run(plan: Plan, study: Study, claim: Claim, pipe: Pipe | None) -> None:
                 progress.update(step=record["step"], seconds=record["seconds"])
                 if (error := validation_error(record)) is not None:
                     progress["valid_error"] = error
-                    _judge(study, claim, record["step"], cell, error, pruner)
+                    _judge(study, claim, record["step"], trial_run, error, pruner)
 
             run = train(
-                cell.recipe,
-                seed=cell.seed,
-                out=cell.out,
+                trial_run.recipe,
+                seed=trial_run.seed,
+                out=trial_run.out,
                 device=place.device,
                 mode=place.mode,
                 resume=True,
@@ -200,7 +200,7 @@ def _run(plan: Plan, study: Study, claim: Claim, pipe: Pipe | None) -> None:
                 test=plan.test,
                 log=log,
             )
-        plan.finished(cell, run.result)
+        plan.finished(trial_run, run.result)
         _hand_in(study, claim, "complete", plan.value(run.result), result=run.result)
     except Lost:
         return
@@ -228,14 +228,14 @@ def _run(plan: Plan, study: Study, claim: Claim, pipe: Pipe | None) -> None:
 
 
 def _judge(
-    study: Study, claim: Claim, step: int, cell: Cell, error: float, pruner: optuna.pruners.BasePruner | None
+    study: Study, claim: Claim, step: int, trial_run: TrialRun, error: float, pruner: optuna.pruners.BasePruner | None
 ) -> None:
     """Note a validation error and end the trial if it is a bad one; at its last step there is nothing to save."""
     try:
         bad = study.report(claim, step, error, pruner)
     except StorageError:
         return  # what is known so far is no reason to stop
-    if bad and step < cell.recipe.train.steps:
+    if bad and step < trial_run.recipe.train.steps:
         raise optuna.TrialPruned
 
 

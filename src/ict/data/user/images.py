@@ -6,14 +6,13 @@ from pathlib import Path, PurePosixPath
 from statistics import median
 
 from ict.base.errors import UserError
+from ict.data.labels import UNLABELED_FOLDER, find_label_column
 from ict.data.user.image_cache import cache_key, cached
 from ict.data.user.image_file import SUFFIXES, Header, Pixels, decoded, header, in_threads
 from ict.data.user.read import OwnData, Progress, counted, images_left_out, label_texts, listed, made_gray, text_of
 from ict.data.user.tables import csv_rows
 
 PATH_COLUMNS = ("path", "file", "filename", "image")
-LABEL_COLUMNS = ("label", "class")
-UNLABELED = "unlabeled"
 
 
 def read_images(
@@ -85,12 +84,12 @@ def refuse(folder: Path, bad: dict[str, str], skip_bad: bool) -> None:
 
 def _by_folder(names: list[str]) -> dict[str, str]:
     firsts = {name: name.split("/")[0] for name in names if "/" in name}
-    return {name: first for name, first in firsts.items() if first.casefold() != UNLABELED}
+    return {name: first for name, first in firsts.items() if first.casefold() != UNLABELED_FOLDER}
 
 
 def _class_folders(folder: Path) -> set[str | None]:
     folders = (p for p in folder.iterdir() if p.is_dir() and not p.is_symlink())
-    return {p.name for p in folders if not p.name.startswith(".") and p.name.casefold() != UNLABELED}
+    return {p.name for p in folders if not p.name.startswith(".") and p.name.casefold() != UNLABELED_FOLDER}
 
 
 def _by_file(
@@ -121,14 +120,13 @@ def _by_file(
     return known
 
 
-def _columns(header: list[str], labels: Path, label_column: str | None) -> tuple[int, int]:
+def _columns(header: list[str], labels: Path, wanted: str | None) -> tuple[int, int]:
     """Where the paths and the labels are: by name, else the first columns."""
     lower = [name.casefold() for name in header]
-    if label_column is not None and label_column not in header:
-        raise UserError(f"{labels} has no column '{label_column}': choose label_column from {header}.")
-    label_at = next((lower.index(name) for name in LABEL_COLUMNS if name in lower), None)
-    if label_column is not None:
-        label_at = header.index(label_column)
+    if wanted is not None and wanted not in header:
+        raise UserError(f"{labels} has no column '{wanted}': choose label_column from {header}.")
+    column = find_label_column(header) if wanted is None else wanted
+    label_at = None if column is None else header.index(column)
     others = [i for i in range(len(header)) if i != label_at]
     path_at = next((lower.index(name) for name in PATH_COLUMNS if name in lower), others[0])
     if label_at is None:

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ict.base.errors import UserError
+from ict.data.labels import is_unlabeled_text
 
-UNKNOWN = {"", "nan", "-1", "-1.0"}
 Progress = Callable[[int, int | None], None]  # how many are done, and of how many where that is known
 
 
@@ -115,7 +115,7 @@ def _label_text(value: Any) -> str | None:
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # whole labels become floats where some are missing
     text = str(value).strip()
-    return None if text.casefold() in UNKNOWN else text
+    return None if is_unlabeled_text(text) else text
 
 
 def listed(names: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ict.base.errors import UserError
+from ict.data.labels import find_label_column, is_label_column
 from ict.data.user.read import counted, label_texts, listed
 
 CHUNK = 1024  # examples
@@ -100,16 +101,16 @@ def _arrays(path: Path, shape: tuple[int, ...], skip_bad: bool) -> Stream:
 
 
 def _table(path: Path, shape: tuple[int, ...], columns: tuple[str, ...], skip_bad: bool) -> Stream:
-    from ict.data.user.tables import LABEL_COLUMNS, n_rows, table_columns, table_rows
+    from ict.data.user.tables import n_rows, table_columns, table_rows
 
     names = table_columns(path)
-    labels = [name for name in names if name.strip().casefold() in LABEL_COLUMNS]
+    labels = [name for name in names if is_label_column(name)]
     if missing := [name for name in columns if name not in names]:
         raise UserError(f"{path} lacks columns that the model was fitted to: add {listed(missing)}.")
     if columns:
         wanted = list(columns)
     else:
-        wanted = names if (len(names),) == shape else [name for name in names if name not in labels[:1]]
+        wanted = names if (len(names),) == shape else [name for name in names if name != find_label_column(names)]
     if (len(wanted),) != shape:
         raise _unlike(path, f"{len(wanted)} features", shape)
     unknown = [f"'{name}'" for name in names if name not in wanted and name not in labels]

@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ict.base.errors import UserError
+from ict.data.array_inputs import has_channels_last
+from ict.data.labels import LABEL_COLUMNS, find_label_column, is_label_column
 from ict.data.user.read import OwnData, counted, label_texts, listed, rows_left_out, text_of
 
 X_NAMES = ("x", "X", "images", "features", "data")
 Y_NAMES = ("y", "labels", "targets")
-LABEL_COLUMNS = ("label", "class", "target", "y")  # the first of these that a table has
 CHUNK = 65536  # rows of a table read at a time
 _ARRAY, _ARCHIVE = b"\x93NUMPY", b"PK"  # how files begin
 MARK = "\0"  # before the label while a CSV is read
@@ -195,8 +196,8 @@ def _inputs(raw: NDArray[Any], path: Path) -> NDArray[Any]:
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused later
             return raw.astype(np.float32, copy=False)
     if raw.ndim == 4:
-        if raw.shape[3] not in (1, 3) and raw.shape[1] in (1, 3):
-            raw = raw.transpose(0, 2, 3, 1)  # channels first, as torch has them
+        if not has_channels_last(raw.shape):
+            raw = raw.transpose(0, 2, 3, 1)
         if raw.shape[3] not in (1, 3):
             raise UserError(f"{path} has images of shape {raw.shape}: give one channel (gray) or three (RGB).")
         raw = raw[..., 0] if raw.shape[3] == 1 else raw
@@ -228,7 +229,7 @@ def _label_file(path: Path, n: int) -> NDArray[np.object_]:
         lines = ["".join(row) for row in rows]
     else:
         lines = text.removesuffix("\n").split("\n")
-    if len(lines) == n + 1 and lines[0].strip().casefold() in LABEL_COLUMNS:
+    if len(lines) == n + 1 and is_label_column(lines[0]):
         lines = lines[1:]  # a header
     return label_texts(lines)
 
@@ -298,13 +299,9 @@ def _readable(path: Path, pandas: Any) -> Iterator[None]:
 
 
 def _label_column(columns: list[str], path: Path, wanted: str | None) -> str:
-    if wanted is None:
-        by_name = {name.strip().casefold(): name for name in reversed(columns)}
-        found = next((by_name[name] for name in LABEL_COLUMNS if name in by_name), None)
-    else:
-        found = wanted if wanted in columns else None
-    if found is None:
-        what = f"'{wanted}'" if wanted is not None else "label, class, target or y"
+    found = find_label_column(columns) if wanted is None else wanted
+    if found is None or found not in columns:
+        what = " or ".join(LABEL_COLUMNS) if wanted is None else f"'{wanted}'"
         raise UserError(f"{path} has no column {what}: name the one with the labels by label_column, of {columns}.")
     return found
 

@@ -1,22 +1,22 @@
-"""Data with parts to validate and test on: given by the user, or split off so that no part knows another's examples."""
+"""The training, validation and test examples of a user: given, or split off so that none shares an example."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ict.base.array_types import Rows
 from ict.base.errors import UserError
+from ict.data.labels import UNLABELED
 from ict.data.user.read import OwnData, Progress, counted, listed, read_own
 
-Rows = NDArray[np.int64]
-Split = Callable[[Rows], tuple[Rows, Rows]]  # labels, -1 where unknown, to rows to validate on and rows to test on
+Choose = Callable[[Rows], tuple[Rows, Rows]]  # labels, -1 where unknown, to rows to validate on and rows to test on
 
 
 @dataclass(frozen=True)
-class GivenParts:
-    """Everything that was read, one part behind the other."""
+class GivenSubsets:
+    """Everything that was read, one subset after the other."""
 
     data: OwnData
     sources: tuple[Path, ...]  # where it was read, and nothing may be written
@@ -25,7 +25,7 @@ class GivenParts:
 
 
 @dataclass(frozen=True)
-class Arranged:
+class Subsets:
     """Rows of the data, in ascending order; `train` has the unlabeled ones."""
 
     train: Rows
@@ -34,7 +34,7 @@ class Arranged:
     remarks: tuple[str, ...]
 
 
-def read_parts(
+def read_subsets(
     path: Path,
     *,
     valid: Path | None = None,
@@ -44,8 +44,8 @@ def read_parts(
     size: int | None = None,
     skip_bad: bool = False,
     progress: Progress | None = None,
-) -> GivenParts:
-    """Read data as `read_own` does, and parts of the same kind that carry their labels themselves."""
+) -> GivenSubsets:
+    """Read data as `read_own` does, and subsets of the same kind that carry their labels themselves."""
     data = read_own(path, labels=labels, label_column=label_column, size=size, skip_bad=skip_bad, progress=progress)
     classes = {label for label in data.y if label is not None}
     pieces, rows, start = [data], {}, len(data.names)
@@ -53,7 +53,7 @@ def read_parts(
         if source is None:
             continue
         images = data.x.ndim > 2 and source.is_dir()
-        part = read_own(
+        subset = read_own(
             source,
             label_column=None if source.is_dir() else label_column,
             size=data.x.shape[1] if images else None,
@@ -61,18 +61,18 @@ def read_parts(
             skip_bad=skip_bad,
             progress=progress,
         )
-        pieces.append(_alike(part, source, data, path, classes))
-        rows[name] = np.arange(start, start + len(part.names))
-        start += len(part.names)
+        pieces.append(_alike(subset, source, data, path, classes))
+        rows[name] = np.arange(start, start + len(subset.names))
+        start += len(subset.names)
     sources = tuple(source for source in (path, valid, test) if source is not None)
-    return GivenParts(_joined(pieces) if rows else data, sources, **rows)
+    return GivenSubsets(_joined(pieces) if rows else data, sources, **rows)
 
 
-def arrange(given: GivenParts, labels: Rows, split: Split) -> Arranged:
+def arrange(given: GivenSubsets, labels: Rows, choose: Choose) -> Subsets:
     """Which rows are trained on, validated and tested on.
 
-    Rows that `split` chooses take all of the same content with them: labeled ones to their part, unlabeled ones out of
-    training, or a test would ask for what was learned by heart. Parts that are given stay as they are, and such rows
+    Rows that `choose` takes take all of the same content with them: labeled ones to their subset, unlabeled ones out of
+    training, or a test would ask for what was learned by heart. Subsets that are given stay as they are, and such rows
     are told.
     """
     data, twins = given.data, given.data.twins
@@ -80,18 +80,18 @@ def arrange(given: GivenParts, labels: Rows, split: Split) -> Arranged:
     for rows in (given.valid, given.test):
         if rows is not None:
             mine[rows] = False
-    own = np.where(mine, labels, -1)
+    own = np.where(mine, labels, UNLABELED)
     labeled = np.flatnonzero(own >= 0)
     first = labeled[np.unique(twins[labeled], return_index=True)[1]]
-    once = np.full_like(own, -1)
+    once = np.full_like(own, UNLABELED)
     once[first] = own[first]
-    chosen = dict(zip(("valid", "test"), split(once), strict=True))
+    chosen = dict(zip(("valid", "test"), choose(once), strict=True))
     chosen |= {name: first[:0] for name in ("valid", "test") if getattr(given, name) is not None}
     taken = np.isin(twins, twins[np.concatenate(list(chosen.values()))])
     if set(own[labeled]) - set(own[labeled[~taken[labeled]]]):  # a class whose examples are in another class as well
         chosen, taken = dict.fromkeys(chosen, first[:0]), np.zeros_like(taken)
     train = np.flatnonzero(mine & ~taken)
-    parts = {name: labeled[np.isin(twins[labeled], twins[rows])] for name, rows in chosen.items()}
+    subsets = {name: labeled[np.isin(twins[labeled], twins[rows])] for name, rows in chosen.items()}
     remarks = []
     if (copies := np.setdiff1d(labeled, first)).size:
         are = counted(len(copies), "labeled example is", "labeled examples are")
@@ -101,13 +101,13 @@ def arrange(given: GivenParts, labels: Rows, split: Split) -> Arranged:
         remarks.append(f"{were} left out of training, being the same as a held-out one: {_pairs(data, out)}")
     for name in ("valid", "test"):
         if (rows := getattr(given, name)) is not None:
-            parts[name] = rows
+            subsets[name] = rows
             others = {"labeled training": train[labels[train] >= 0], "unlabeled training": train[labels[train] < 0]}
-            for kind, of in (others | ({"validation": parts["valid"]} if name == "test" else {})).items():
+            for kind, of in (others | ({"validation": subsets["valid"]} if name == "test" else {})).items():
                 if (same := rows[np.isin(twins[rows], twins[of])]).size:
                     are = counted(len(same), f"{name} example is", f"{name} examples are")
                     remarks.append(f"{are} the same as {kind} examples: {_pairs(data, same)}")
-    return Arranged(train, parts["valid"], parts["test"], tuple(remarks))
+    return Subsets(train, subsets["valid"], subsets["test"], tuple(remarks))
 
 
 def _pairs(data: OwnData, rows: Rows) -> str:
@@ -118,29 +118,29 @@ def _pairs(data: OwnData, rows: Rows) -> str:
     )
 
 
-def _alike(part: OwnData, source: Path, data: OwnData, path: Path, classes: set[str]) -> OwnData:
-    """A part with the names of its own file or folder, its columns in the order of the others."""
-    names = tuple(f"{source / name}" if source.is_dir() else f"{source} {name}" for name in part.names)
-    unlabeled = [name for name, label in zip(part.names, part.y, strict=True) if label is None]
+def _alike(subset: OwnData, source: Path, data: OwnData, path: Path, classes: set[str]) -> OwnData:
+    """A subset with the names of its own file or folder, its columns in the order of the others."""
+    names = tuple(f"{source / name}" if source.is_dir() else f"{source} {name}" for name in subset.names)
+    unlabeled = [name for name, label in zip(subset.names, subset.y, strict=True) if label is None]
     if unlabeled:
         has = counted(len(unlabeled), "example", "examples")
         raise UserError(f"{source} has {has} without a label, such as {unlabeled[0]}: label or remove them.")
-    if strange := sorted(set(part.y) - classes):
+    if strange := sorted(set(subset.y) - classes):
         raise UserError(f"{source} has classes that {path} has not: {listed(strange)}: label some there too.")
-    x = part.x
-    if data.columns and part.columns:
-        if set(data.columns) != set(part.columns):
-            differing = sorted(set(data.columns) ^ set(part.columns))
+    x = subset.x
+    if data.columns and subset.columns:
+        if set(data.columns) != set(subset.columns):
+            differing = sorted(set(data.columns) ^ set(subset.columns))
             raise UserError(f"{source} and {path} differ in the columns {listed(differing)}: give both the same.")
-        x = x[:, [part.columns.index(name) for name in data.columns]]
+        x = x[:, [subset.columns.index(name) for name in data.columns]]
     if x.ndim == 3 and data.x.ndim == 4:
         x = np.repeat(x[..., None], 3, axis=3)
     if x.shape[1:] != data.x.shape[1:]:
         raise UserError(
             f"{source} holds examples of the shape {x.shape[1:]}, but {path} of {data.x.shape[1:]}: make them alike."
         )
-    remarks = tuple(f"{source}: {remark}" for remark in part.remarks)
-    return OwnData(x, part.y, names, remarks, part.columns)
+    remarks = tuple(f"{source}: {remark}" for remark in subset.remarks)
+    return OwnData(x, subset.y, names, remarks, subset.columns)
 
 
 def _joined(pieces: list[OwnData]) -> OwnData:

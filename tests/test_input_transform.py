@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ict.base.rng import Rng
 from ict.data.normalize import Whiten, fit
-from ict.engine.input_transform import View
+from ict.engine.input_transform import InputTransform
 from ict.engine.settings import Inputs
 from tests.scripted import Array, ScriptedDraws
 
@@ -43,8 +43,8 @@ def by_hand(images: Array, whiten: Whiten) -> Array:
 @pytest.mark.parametrize("reflect", [False, True])
 def test_augmenting_pixels_moves_them_before_whitening(reflect: bool) -> None:
     whiten = whitening()
-    view = View(Inputs(pad=1, flip=True, reflect=reflect, augment="pixels"), whiten)
-    out = view(IMAGES, ScriptedDraws((), [TOPS, LEFTS], [COINS]))
+    transform = InputTransform(Inputs(pad=1, flip=True, reflect=reflect, augment="pixels"), whiten)
+    out = transform(IMAGES, ScriptedDraws((), [TOPS, LEFTS], [COINS]))
     pixels = moved(IMAGES.double().numpy(), TOPS, LEFTS, COINS, pad=1, reflect=reflect)
     np.testing.assert_allclose(out, by_hand(pixels, whiten), atol=1e-4)
 
@@ -52,8 +52,8 @@ def test_augmenting_pixels_moves_them_before_whitening(reflect: bool) -> None:
 @pytest.mark.parametrize("reflect", [False, True])
 def test_augmenting_inputs_moves_them_after_whitening(reflect: bool) -> None:
     whiten = whitening()
-    view = View(Inputs(pad=1, flip=True, reflect=reflect, augment="inputs"), whiten)
-    out = view(IMAGES, ScriptedDraws((), [TOPS, LEFTS], [COINS]))
+    transform = InputTransform(Inputs(pad=1, flip=True, reflect=reflect, augment="inputs"), whiten)
+    out = transform(IMAGES, ScriptedDraws((), [TOPS, LEFTS], [COINS]))
     whitened = by_hand(IMAGES.double().numpy(), whiten)
     np.testing.assert_allclose(out, moved(whitened, TOPS, LEFTS, COINS, pad=1, reflect=reflect), atol=1e-4)
     if not reflect:
@@ -65,7 +65,7 @@ def test_augmenting_inputs_moves_them_after_whitening(reflect: bool) -> None:
 def test_without_draws_a_view_is_the_transform_alone(augment: str, x: Tensor) -> None:
     whiten = fit(x)
     inputs = Inputs(pad=1, flip=True, shared_flip=True, noise=0.5, augment=augment)  # type: ignore[arg-type]
-    assert torch.equal(View(inputs, whiten)(x), whiten(x))
+    assert torch.equal(InputTransform(inputs, whiten)(x), whiten(x))
 
 
 @pytest.mark.parametrize("augment", ["pixels", "inputs"])
@@ -73,7 +73,7 @@ def test_noise_comes_last_on_images(augment: str) -> None:
     noise = np.random.default_rng(0).normal(size=IMAGES.shape)
     inputs = Inputs(pad=1, flip=True, augment=augment, noise=0.15)  # type: ignore[arg-type]
     whiten = whitening()
-    out = View(inputs, whiten)(IMAGES, ScriptedDraws((), [TOPS, LEFTS], [COINS], normals=[noise]))
+    out = InputTransform(inputs, whiten)(IMAGES, ScriptedDraws((), [TOPS, LEFTS], [COINS], normals=[noise]))
     images = IMAGES.double().numpy()
     if augment == "pixels":
         expected = by_hand(moved(images, TOPS, LEFTS, COINS, pad=1, reflect=False), whiten)
@@ -88,7 +88,7 @@ def test_feature_vectors_get_noise_and_nothing_else(augment: str) -> None:
     inputs = Inputs(pad=1, flip=True, shared_flip=True, augment=augment, noise=2.0)  # type: ignore[arg-type]
     x = FEATURES.double().numpy()
     expected = (x - x.mean(0)) / x.std(0)
-    out = View(inputs, fit(FEATURES)).copies(FEATURES, 2, ScriptedDraws(normals=noises))
+    out = InputTransform(inputs, fit(FEATURES)).copies(FEATURES, 2, ScriptedDraws(normals=noises))
     for got, noise in zip(out, noises, strict=True):
         np.testing.assert_allclose(got, expected + 2 * noise, atol=1e-5)
 
@@ -111,18 +111,18 @@ def test_noise_follows_a_views_own_shift_and_flip() -> None:
             return super().normal_like(x)
 
     draws = Recorder((), [TOPS, LEFTS] * 2, [COINS] * 2, normals=[np.zeros(IMAGES.shape)] * 2)
-    View(Inputs(pad=1, flip=True, noise=0.1), fit(IMAGES)).copies(IMAGES, 2, draws)
+    InputTransform(Inputs(pad=1, flip=True, noise=0.1), fit(IMAGES)).copies(IMAGES, 2, draws)
     assert seen == ["shift", "shift", "flip", "noise"] * 2
 
 
 def test_copies_share_flips_and_have_their_own_shifts_and_noise() -> None:
-    view = View(
+    transform = InputTransform(
         Inputs(pad=1, flip=True, shared_flip=True, reflect=True, scale="none", noise=1.0), fit(IMAGES, scale="none")
     )
     tops, lefts = [TOPS, [1, 1, 0]], [LEFTS, [2, 0, 1]]
     noises = list(np.random.default_rng(0).normal(size=(2, *IMAGES.shape)))
     draws = ScriptedDraws((), [tops[0], lefts[0], tops[1], lefts[1]], [COINS], normals=noises)  # a single flip
-    out = view.copies(IMAGES, 2, draws)
+    out = transform.copies(IMAGES, 2, draws)
     for got, top, left, noise in zip(out, tops, lefts, noises, strict=True):
         expected = moved(IMAGES.double().numpy() / 255, top, left, COINS, pad=1, reflect=True) + noise
         np.testing.assert_allclose(got, expected, atol=1e-5)
@@ -132,33 +132,33 @@ def test_copies_share_flips_and_have_their_own_shifts_and_noise() -> None:
 def test_shared_flips_mirror_all_copies_of_an_example_or_none(augment: str) -> None:
     x = IMAGES[:1].expand(64, -1, -1, -1)
     inputs = Inputs(flip=True, shared_flip=True, augment=augment)  # type: ignore[arg-type]
-    view = View(inputs, fit(IMAGES))
-    first, *others = view.copies(x, 3, Rng(torch.device("cpu"), 0))
+    transform = InputTransform(inputs, fit(IMAGES))
+    first, *others = transform.copies(x, 3, Rng(torch.device("cpu"), 0))
     assert all(torch.equal(first, other) for other in others)
-    plain = view(x)
+    plain = transform(x)
     mirrored = sum(torch.equal(got, kept.flip(-1)) for got, kept in zip(first, plain, strict=True))
     as_it_was = sum(torch.equal(got, kept) for got, kept in zip(first, plain, strict=True))
     assert mirrored + as_it_was == 64 and min(mirrored, as_it_was) > 16
 
 
 def test_shared_flips_need_flips() -> None:
-    view = View(Inputs(pad=1, shared_flip=True), fit(IMAGES))
-    out = view.copies(IMAGES, 1, ScriptedDraws((), [TOPS, LEFTS]))  # no uniforms to draw
-    assert torch.equal(out[0], view(IMAGES, ScriptedDraws((), [TOPS, LEFTS])))
+    transform = InputTransform(Inputs(pad=1, shared_flip=True), fit(IMAGES))
+    out = transform.copies(IMAGES, 1, ScriptedDraws((), [TOPS, LEFTS]))  # no uniforms to draw
+    assert torch.equal(out[0], transform(IMAGES, ScriptedDraws((), [TOPS, LEFTS])))
 
 
 @pytest.mark.parametrize("augment", ["pixels", "inputs"])
 @pytest.mark.parametrize("noise", [0.0, 0.3])
 @pytest.mark.parametrize(("pad", "flip"), [(0, False), (2, False), (0, True), (2, True)])
 def test_copies_of_their_own_are_views_one_after_another(augment: str, noise: float, pad: int, flip: bool) -> None:
-    view = View(Inputs(pad=pad, flip=flip, augment=augment, noise=noise), fit(IMAGES))  # type: ignore[arg-type]
+    transform = InputTransform(Inputs(pad=pad, flip=flip, augment=augment, noise=noise), fit(IMAGES))  # type: ignore[arg-type]
     together, one_by_one = (Rng(torch.device("cpu"), 7) for _ in range(2))
-    for copy in view.copies(IMAGES, 3, together):
-        assert torch.equal(copy, view(IMAGES, one_by_one))
+    for copy in transform.copies(IMAGES, 3, together):
+        assert torch.equal(copy, transform(IMAGES, one_by_one))
     assert torch.equal(together.uniform(4), one_by_one.uniform(4)), "as many draws"
 
 
 def test_noise_has_the_deviation_it_says() -> None:
     x = torch.zeros(2000, 10)
-    out = View(Inputs(scale="none", noise=0.15), fit(x, scale="none"))(x, Rng(torch.device("cpu"), 3))
+    out = InputTransform(Inputs(scale="none", noise=0.15), fit(x, scale="none"))(x, Rng(torch.device("cpu"), 3))
     assert abs(out.std().item() / 0.15 - 1) < 0.03 and abs(out.mean().item()) < 0.005

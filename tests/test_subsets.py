@@ -1,4 +1,4 @@
-"""Parts that are given or split off: who is in which, and that no part knows another's examples."""
+"""Subsets that are given or split off: who is in which, and that no subset knows another's examples."""
 
 import csv
 import json
@@ -9,23 +9,23 @@ import numpy as np
 import pytest
 
 from ict.base.errors import UserError
-from ict.data.user.parts import Arranged, GivenParts, arrange, read_parts
 from ict.data.user.read import OwnData, label_texts
+from ict.data.user.subsets import GivenSubsets, Subsets, arrange, read_subsets
 from tests.test_cli import ict
 from tests.test_own import noise, save, two_classes
 
 NOTHING = np.empty(0, np.int64)
 
 
-def some(x: list[list[float]], y: str, **rows: Any) -> tuple[GivenParts, Any]:
+def some(x: list[list[float]], y: str, **rows: Any) -> tuple[GivenSubsets, Any]:
     """Examples with a letter each for the label, '-' where it is unknown."""
     names = tuple(f"e{i}" for i in range(len(x)))
     data = OwnData(np.array(x, np.float32), label_texts([None if c == "-" else c for c in y]), names, ())
     codes = np.array([-1 if c == "-" else sorted(set(y) - {"-"}).index(c) for c in y])
-    return GivenParts(data, (), **{name: np.array(value) for name, value in rows.items()}), codes
+    return GivenSubsets(data, (), **{name: np.array(value) for name, value in rows.items()}), codes
 
 
-def as_lists(found: Arranged) -> tuple[list[int], list[int], list[int]]:
+def as_lists(found: Subsets) -> tuple[list[int], list[int], list[int]]:
     return found.train.tolist(), found.valid.tolist(), found.test.tolist()
 
 
@@ -50,7 +50,7 @@ def test_what_is_given_is_not_split_and_what_it_shares_is_told() -> None:
     given, labels = some([[1], [2], [3], [4], [1], [3], [5], [5]], "ab--abaa", valid=[6], test=[4, 5, 7])
 
     def split(known: Any) -> tuple[Any, Any]:
-        assert known.tolist() == [0, 1, -1, -1, -1, -1, -1, -1], "rows of the other parts are hidden"
+        assert known.tolist() == [0, 1, -1, -1, -1, -1, -1, -1], "rows of the other subsets are hidden"
         return NOTHING, np.array([0])
 
     found = arrange(given, labels, split)
@@ -62,7 +62,7 @@ def test_what_is_given_is_not_split_and_what_it_shares_is_told() -> None:
     )
     given, labels = some([[1], [2], [3], [1], [6]], "abaab", valid=[3])
     found = arrange(given, labels, lambda known: (np.array([0]), np.array([1])))
-    assert as_lists(found) == ([0, 2, 4], [3], [1]), "a test part is still split off"
+    assert as_lists(found) == ([0, 2, 4], [3], [1]), "a test set is still split off"
 
 
 def test_a_class_that_would_have_nothing_left_to_train_on_keeps_everything_in_training() -> None:
@@ -86,13 +86,13 @@ def write(path: Path, header: str, lines: list[str]) -> Path:
 def test_tables_are_joined_by_column(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "p,q,y", ["1,2,u", "3,4,v", "5,6,"])
     test = write(tmp_path / "t.csv", "y,q,p", ["v,8,7"])
-    given = read_parts(path, test=test)
+    given = read_subsets(path, test=test)
     assert given.data.x.tolist() == [[1, 2], [3, 4], [5, 6], [7, 8]]
     assert given.data.y.tolist() == ["u", "v", None, "v"]
     assert given.data.names == ("row 1", "row 2", "row 3", f"{test} row 1")
     assert given.test is not None and given.test.tolist() == [3] and given.valid is None
     assert given.sources == (path, test)
-    both = read_parts(path, valid=test, test=test)
+    both = read_subsets(path, valid=test, test=test)
     assert both.valid is not None and both.test is not None
     assert (both.valid.tolist(), both.test.tolist(), len(both.data.x)) == ([3], [4], 5)
 
@@ -107,12 +107,12 @@ def test_tables_are_joined_by_column(tmp_path: Path) -> None:
         ("p,q,y", ["1,,u"], "row 1, column 'q'"),
     ],
 )
-def test_parts_that_do_not_fit(header: str, lines: list[str], words: str, tmp_path: Path) -> None:
+def test_subsets_that_do_not_fit(header: str, lines: list[str], words: str, tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "p,q,y", ["1,2,u", "3,4,v"])
     test = write(tmp_path / "t.csv", header, lines)
     for name in ("valid", "test"):
         with pytest.raises(UserError, match=words):
-            read_parts(path, valid=test if name == "valid" else None, test=test if name == "test" else None)
+            read_subsets(path, valid=test if name == "valid" else None, test=test if name == "test" else None)
 
 
 def test_images_take_the_size_and_the_mode_of_those_trained_on(tmp_path: Path) -> None:
@@ -120,19 +120,19 @@ def test_images_take_the_size_and_the_mode_of_those_trained_on(tmp_path: Path) -
     color = noise(40, 16, 16, 3)
     save(tmp_path / "color/cat/x.png", color)
     save(tmp_path / "color/cat/big.png", noise(41, 48, 48))
-    given = read_parts(tmp_path / "gray", test=tmp_path / "color")
+    given = read_subsets(tmp_path / "gray", test=tmp_path / "color")
     assert given.data.x.shape == (7, 16, 16), "one class alone is enough to test on"
     assert np.array_equal(given.data.x[:5], np.stack(list(arrays.values())))
     assert f"{tmp_path / 'color'}: 1 image in color was made gray: cat/x.png" in given.data.remarks
     save(tmp_path / "color/dog/y.png", noise(42, 16, 16))
-    given = read_parts(tmp_path / "color", valid=tmp_path / "gray/../color", size=16)
+    given = read_subsets(tmp_path / "color", valid=tmp_path / "gray/../color", size=16)
     assert given.data.x.shape == (6, 16, 16, 3)
     assert np.array_equal(given.data.x[1], color)
     np.savez(tmp_path / "g.npz", x=noise(43, 2, 16, 16), y=np.array(["cat", "dog"]))
-    given = read_parts(tmp_path / "color", test=tmp_path / "g.npz", size=16)
+    given = read_subsets(tmp_path / "color", test=tmp_path / "g.npz", size=16)
     assert np.array_equal(given.data.x[3:], np.repeat(noise(43, 2, 16, 16)[..., None], 3, axis=3))
     with pytest.raises(UserError, match=r"shape \(16, 16, 3\), but .* of \(8, 8, 3\)"):
-        read_parts(tmp_path / "color", test=tmp_path / "g.npz", size=8)
+        read_subsets(tmp_path / "color", test=tmp_path / "g.npz", size=8)
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,7 +154,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert "1 test example is the same as unlabeled training examples: test.csv row 1 = row 31" in said
     assert "10 of 10 held-out labels right" in said and "graph, 20 labeled and 40 unlabeled examples" in said
     assert "10 test examples are the same as validation examples" in said
-    assert len(Path("model/predictions.csv").read_text().splitlines()) == 41, "those of the given parts are left out"
+    assert len(Path("model/predictions.csv").read_text().splitlines()) == 41, "those of the given subsets are left out"
     assert json.loads(Path("model/config.json").read_text())["columns"] == ["f", "g", "h"]
     assert ict(monkeypatch, "fit", "train.csv", "--test", "gone.csv", "--out", "other") == 2
     assert "gone.csv" in capsys.readouterr().err and not Path("other").exists()

@@ -1,0 +1,12 @@
+"""Short names for the types of NumPy arrays that most folders pass on."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Labels = NDArray[np.int64]
+"""The class of each example as its place among the classes, -1 where it is unknown."""
+Rows = NDArray[np.int64]
+"""Numbers of rows."""
