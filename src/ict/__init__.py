@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ict.recipes import RECIPES as RECIPES
     from ict.recipes.recipe import Recipe as Recipe
 
-# Where each name lives. It is imported on first use, so that `import ict` and `ict --help` do not wait for torch.
+# The module of each name. It is imported on first use, so that `import ict` and `ict --help` do not wait for torch.
 _HOMES = {
     "ALGORITHMS": "ict.algorithms",
     "DATASETS": "ict.data",

@@ -1,7 +1,7 @@
-"""The few tensor functions the formulas are written in. Tensors in, tensors out; no state, no randomness.
+"""The tensor functions that the formulas are written with. They have no state and no randomness.
 
-Losses are means over the batch. Half-precision logits are raised to float32 first, so that a formula
-means the same inside autocast; float64 stays float64.
+Losses are means over the batch. Half-precision logits are converted to float32 first, so that a formula means the
+same inside autocast; float64 stays float64.
 """
 
 import torch
@@ -26,12 +26,12 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def probabilities(logits: Tensor, temperature: float = 1.0) -> Tensor:
-    """softmax(logits / temperature); a temperature below 1 sharpens."""
+    """softmax(logits / temperature). A temperature below 1 sharpens."""
     return F.softmax(_full(logits) / temperature, dim=1)
 
 
 def mse(probs: Tensor, targets: Tensor) -> Tensor:
-    """Mean over batch and classes of the squared difference (a sum over classes would be C times larger)."""
+    """Mean squared difference over batch and classes (a sum over classes would be C times larger)."""
     return F.mse_loss(probs, targets)
 
 
@@ -41,7 +41,7 @@ def kl(targets: Tensor, logits: Tensor) -> Tensor:
 
 
 def kl_of_logits(logits: Tensor, other: Tensor) -> Tensor:
-    """Mean KL(softmax(logits) || softmax(other)); a gradient flows to both."""
+    """Mean KL(softmax(logits) || softmax(other)), with a gradient to both."""
     log_p, log_q = F.log_softmax(_full(logits), dim=1), F.log_softmax(_full(other), dim=1)
     return (log_p.exp() * (log_p - log_q)).sum(dim=1).mean()
 

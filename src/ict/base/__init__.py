@@ -1,4 +1,4 @@
-"""What everything else stands on: user errors, typed fields, files, registries of names, random numbers.
+"""The base of the package: user errors, typed options, atomic file writes, registries of names, random numbers.
 
 Imports nothing else of this package.
 """

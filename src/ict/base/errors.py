@@ -1,4 +1,4 @@
-"""What can go wrong: the caller can mend a `UserError`, a `Diverged` run needs other settings, `RankLost` a restart."""
+"""The errors: a user can fix a `UserError`, `Diverged` needs other settings, `RankLost` a restart."""
 
 import sys
 from collections.abc import Iterable
@@ -6,23 +6,23 @@ from difflib import get_close_matches
 
 
 class UserError(ValueError):
-    """A mistake in a file, field or value. The message is one sentence that says what to do."""
+    """A mistake in a file, field or value. The message is one sentence that says how to fix it."""
 
 
 class FolderInUse(UserError):
-    """Another process trains in the same folder."""
+    """Another process is training in the same folder."""
 
 
 class RankLost(RuntimeError):
-    """Another process of a run that several share has ended or cannot be reached."""
+    """Another process of a distributed run has ended or cannot be reached."""
 
 
 class Diverged(RuntimeError):
-    """Training produced a loss that is not finite."""
+    """The loss is no longer finite."""
 
 
 def unknown(kind: str, value: str, choices: Iterable[str]) -> UserError:
-    """The error for a name that is not among `choices`, with its near matches or, failing those, all of them."""
+    """The error for a name that is not in `choices`. It suggests close matches, or lists all choices."""
     names = sorted(choices)
     near = get_close_matches(value, names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"choose from {', '.join(names)}."
@@ -30,5 +30,5 @@ def unknown(kind: str, value: str, choices: Iterable[str]) -> UserError:
 
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """A warning as one line on stderr, in place of `warnings.showwarning`."""
+    """Print a warning as one line on stderr. Replaces `warnings.showwarning`."""
     sys.stderr.write(f"warning: {message}\n")

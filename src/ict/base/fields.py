@@ -1,4 +1,4 @@
-"""Typed options of dataclasses, networks and readers: which there are, and how a text or JSON value becomes one."""
+"""Typed options of dataclasses, networks and readers: list them, check values, parse strings."""
 
 import dataclasses
 import inspect
@@ -18,7 +18,7 @@ class Option(NamedTuple):
 
 
 def options(target: Callable[..., Any]) -> dict[str, Option]:
-    """The keyword-only parameters of a class or function, which are what a recipe may set."""
+    """The keyword-only parameters of a class or function: those that a recipe may set."""
     function = target.__init__ if inspect.isclass(target) else target
     hints = get_type_hints(target if dataclasses.is_dataclass(target) else function)
     return {
@@ -29,7 +29,7 @@ def options(target: Callable[..., Any]) -> dict[str, Option]:
 
 
 def check(value: Any, hint: Any, name: str) -> Any:
-    """`value` as the type `hint` says (a whole number for a float, a list for a tuple), or a UserError."""
+    """`value` converted to the type `hint` (an int to a float, a list to a tuple), or a UserError."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         if value is None and NoneType in arguments:
@@ -50,7 +50,7 @@ def check(value: Any, hint: Any, name: str) -> Any:
 
 
 def parse(text: str, hint: Any, name: str) -> Any:
-    """The value that a command line's `text` stands for."""
+    """Parse a string from the command line as the type `hint`."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         if text.lower() in ("none", "null"):
@@ -71,12 +71,12 @@ def parse(text: str, hint: Any, name: str) -> Any:
 
 
 def describe(hint: Any) -> str:
-    """A type in a user's words."""
+    """A type in words for error messages."""
     words: Mapping[Any, str] = {
         int: "a whole number",
         float: "a number",
         bool: "true or false",
-        str: "a text",
+        str: "a string",
         NoneType: "none",
     }
     if get_origin(hint) in (Union, UnionType):
@@ -89,21 +89,21 @@ def describe(hint: Any) -> str:
 
 
 def check_fields(instance: Any) -> None:
-    """For `__post_init__` of a frozen dataclass: every field has the type it says."""
+    """For `__post_init__` of a frozen dataclass: check every field against its annotated type."""
     hints = get_type_hints(type(instance))
     for field in dataclasses.fields(instance):
         object.__setattr__(instance, field.name, check(getattr(instance, field.name), hints[field.name], field.name))
 
 
 def positive(**values: float) -> None:
-    """A UserError for the first value that is not above zero, or is infinite."""
+    """Raise a UserError unless every value is finite and above zero."""
     for name, value in values.items():
         if not 0 < value < inf:
             raise UserError(f"{name} is {value}: it must be above 0{_and_finite(value)}.")
 
 
 def at_least_zero(**values: float) -> None:
-    """A UserError for the first value that is below zero, or is infinite."""
+    """Raise a UserError unless every value is finite and at least zero."""
     for name, value in values.items():
         if not 0 <= value < inf:
             raise UserError(f"{name} is {value}: it must be 0 or more{_and_finite(value)}.")
@@ -114,7 +114,7 @@ def _and_finite(value: float) -> str:
 
 
 def share(**values: float) -> None:
-    """A UserError for the first value that is no share of a whole."""
+    """Raise a UserError unless every value lies between 0 and 1."""
     for name, value in values.items():
         if not 0 <= value <= 1:
             raise UserError(f"{name} is {value}: it must lie between 0 and 1.")

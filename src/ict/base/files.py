@@ -1,4 +1,4 @@
-"""Files that are either the old one or the new one, never something between."""
+"""Atomic file writes: after a crash a file is the old one or the new one, never half of it."""
 
 import json
 import os
@@ -12,9 +12,9 @@ from ict.base.errors import UserError
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file beside `path`, forced to disk and renamed at the end; an error leaves `path` as it was and no litter.
+    """Write a temporary file beside `path`, flush it to disk and rename it. An error leaves `path` unchanged.
 
-    A link stays one, to the new file. What is no file, such as a device or a pipe, is written to instead.
+    A symbolic link stays a link, to the new file. A device or a pipe is written to directly.
     """
     path = path.resolve()
     if path.exists() and not path.is_file() and not path.is_dir():
@@ -34,21 +34,21 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(folder)  # the rename itself must survive a power cut
+        os.fsync(folder)  # so that the rename survives a power cut
     finally:
         os.close(folder)
 
 
 def check_place(path: Path) -> None:
-    """Refuse the name of a file in a folder that is not there, or that is a folder itself."""
+    """Raise a UserError if `path` is a folder or its parent folder does not exist."""
     if path.is_dir():
         raise UserError(f"{path} is a folder: name a file.")
     if not path.resolve().parent.is_dir():
-        raise UserError(f"{path.parent} is no folder: make it, or name another place than {path}.")
+        raise UserError(f"{path.parent} is not a folder: create it, or write to another place than {path}.")
 
 
 def check_folder(path: Path, option: str) -> None:
-    """Refuse the name of a folder that is a file already."""
+    """Raise a UserError if `path`, which is to be a folder, is a file."""
     if path.exists() and not path.is_dir():
         raise UserError(f"{path} is a file: name a folder with {option}.")
 
@@ -59,7 +59,7 @@ def write_atomic(path: Path, content: bytes) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in a file, or a UserError that names it."""
+    """The JSON object in a file, or a UserError that names the file."""
     try:
         content = json.loads(path.read_text())
     except (OSError, ValueError) as problem:

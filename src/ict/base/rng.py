@@ -1,6 +1,6 @@
-"""Randomness as a function of (seed, use, step): nothing is carried from one draw to the next.
+"""Randomness as a function of (seed, use, step): no generator state is carried from step to step.
 
-Every use has its own tag, so that no two uses ever share a key, and a checkpoint needs no generator state.
+Every use has its own tag, so no two uses share a key, and a checkpoint needs no generator state.
 """
 
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ class Use(IntEnum):
     """What a key is for: the first thing folded into the seed."""
 
     INIT = 1  # network weights
-    DATA = 2  # made-up data, held-out test rows
-    SPLIT = 3  # labeled, validation, unlabeled rows
+    DATA = 2  # synthetic data, held-out test rows
+    SPLIT = 3  # labeled, validation and unlabeled rows
     ROWS = 4  # the order of examples in an epoch
     DRAWS = 5  # explicit draws: lambda, crops, flips, noise
     DROPOUT = 6  # implicit draws from torch's default generator
     REPEATED = 7  # crops and flips of labeled batches that repeat within an epoch
     VALID = 8  # crops and flips of validation images
-    SWA = 9  # the batches that make a mean's batch-norm statistics
+    SWA = 9  # the batches that set the batch-norm statistics of averaged weights
 
 
 def fold(seed: int, *data: int) -> int:
-    """A well-mixed 63-bit key from a seed and any integers (splitmix64, one round for each)."""
+    """Hash a seed and any integers to a 63-bit key (splitmix64, one round per integer)."""
     key = 0
     for value in (seed, *data):
         key = (key + value + 0x9E3779B97F4A7C15) & _MASK  # the constant keeps zeros from mapping to zero
@@ -38,9 +38,9 @@ def fold(seed: int, *data: int) -> int:
 
 
 def default_generator(device: torch.device) -> torch.Generator:
-    """Torch's own generator of a device, which dropout draws from.
+    """Torch's default generator of a device, which dropout draws from.
 
-    `torch.manual_seed` would do, but it queues a call with a stack trace for CUDA each time.
+    Seeding it directly is cheaper than `torch.manual_seed`, which queues a CUDA call with a stack trace each time.
     """
     if device.type == "cuda":
         torch.cuda.init()
@@ -50,7 +50,7 @@ def default_generator(device: torch.device) -> torch.Generator:
 
 @dataclass(frozen=True)
 class Share:
-    """One of the equal parts into which ranks divide a batch."""
+    """One rank's part of a batch: part `index` of `count` equal parts."""
 
     index: int = 0
     count: int = 1
@@ -65,7 +65,8 @@ _WHOLE = Share()
 class Rng:
     """Explicit draws on a device, from a generator that is reseeded at every step.
 
-    Draws for each example are made for the whole batch; a rank keeps those of its share, so they do not depend on it.
+    Draws per example are made for the whole batch and a rank keeps those of its share, so that an example gets the
+    same draw however many ranks there are.
     """
 
     def __init__(self, device: torch.device, key: int = 0, share: Share = _WHOLE) -> None:
@@ -78,8 +79,8 @@ class Rng:
     def beta(self, alpha: float) -> Tensor:
         """One draw of Beta(alpha, alpha), 0-d.
 
-        G1 / (G1 + G2) with G ~ Gamma(alpha), as logarithms: at a small alpha the gammas themselves underflow to 0 / 0.
-        Gamma(alpha) = Gamma(alpha + 1) U^(1 / alpha).
+        It is G1 / (G1 + G2) with G ~ Gamma(alpha), computed from logarithms: at a small alpha the gammas themselves
+        underflow to 0 / 0. Gamma(alpha) = Gamma(alpha + 1) U^(1 / alpha).
         """
         shape = torch.full((2,), alpha + 1, dtype=torch.float64, device=self.device)
         gammas = torch._standard_gamma(shape, generator=self.generator)
@@ -92,12 +93,12 @@ class Rng:
         return torch.randint(high, (1,), generator=self.generator, device=self.device)[0]
 
     def integers(self, high: int, n: int) -> Tensor:
-        """n integers in [0, high), one for each example of the batch."""
+        """n integers in [0, high), one per example of the batch."""
         size = (n * self.share.count,)
         return self.share.of(torch.randint(high, size, generator=self.generator, device=self.device))
 
     def uniform(self, n: int) -> Tensor:
-        """n numbers in [0, 1), one for each example of the batch."""
+        """n numbers in [0, 1), one per example of the batch."""
         return self.share.of(torch.rand((n * self.share.count,), generator=self.generator, device=self.device))
 
     def normal_like(self, x: Tensor) -> Tensor:

@@ -1,4 +1,7 @@
-"""Networks by name. A network is built as Network(shape, n_classes, **options) and returns logits."""
+"""Networks by name. A network is built as Network(shape, n_classes, **options) and returns logits.
+
+Imports `base` and `contract`.
+"""
 
 from ict.base.registry import Entry, Registry
 
@@ -6,7 +9,7 @@ NETWORKS = Registry(
     "network",
     __name__,
     {
-        "mlp": Entry("mlp:MLP", "the figure's perceptron: three hidden layers of 20"),
+        "mlp": Entry("mlp:MLP", "the perceptron of the two-moons figure: three hidden layers of 20"),
         "mlp-wide": Entry("mlp:WideMLP", "two hidden layers of 256 with batch norm, for feature vectors"),
         "convnet": Entry("convnet:ConvNet", "a small convolutional network for tiny images"),
         "cnn13": Entry("cnn13:CNN13", "the 13-layer network of the paper's first two tables"),

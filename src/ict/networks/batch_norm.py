@@ -1,6 +1,6 @@
-"""Batch norms that take several batches as one: each is normalised by itself, as if they came one after the other.
+"""Batch norm layers for several batches in one forward. Each batch is normalized separately, as in separate forwards.
 
-One forward of all parts keeps a GPU busier than one forward of each. While `parts` is empty these are torch's own.
+One forward of all parts uses a GPU better than one forward each. While `parts` is empty, these are torch's layers.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -13,10 +13,10 @@ from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
 
 
 class InParts(_BatchNorm):
-    """For a batch norm to inherit from first."""
+    """A mixin: a batch norm class inherits from it first."""
 
-    parts: tuple[int, ...] = ()  # sizes
-    still: int = 0  # of the parts, the last ones, which leave the running statistics alone
+    parts: tuple[int, ...] = ()  # sizes of the batches
+    still: int = 0  # how many of the last parts do not update the running statistics
 
     def forward(self, x: Tensor) -> Tensor:
         normalise: Any = super().forward
@@ -42,13 +42,13 @@ class BatchNorm2d(InParts, nn.BatchNorm2d):
 
 
 def can_join(network: nn.Module) -> bool:
-    """Whether all of a network's batch norms take parts."""
+    """Whether all of a network's batch norms support parts."""
     return all(isinstance(m, InParts) for m in network.modules() if isinstance(m, _BatchNorm))
 
 
 @contextmanager
 def joined(network: nn.Module, sizes: tuple[int, ...], still: int = 0) -> Iterator[None]:
-    """Forwards inside are of batches of these sizes, one behind the other; the last `still` move no statistics."""
+    """Forwards inside are of batches of these sizes, concatenated. The last `still` do not update statistics."""
     norms = [m for m in network.modules() if isinstance(m, InParts)]
     for norm in norms:
         norm.parts, norm.still = sizes, still
@@ -61,7 +61,7 @@ def joined(network: nn.Module, sizes: tuple[int, ...], still: int = 0) -> Iterat
 
 @contextmanager
 def tracking(norms: Iterable[_NormBase], on: bool) -> Iterator[None]:
-    """Whether these norms update their statistics inside; in training mode they normalise by the batch either way."""
+    """Turn the update of running statistics on or off inside. In training mode a norm uses the batch either way."""
     changed = [norm for norm in norms if norm.track_running_stats != on]
     for norm in changed:
         norm.track_running_stats = on
@@ -73,12 +73,12 @@ def tracking(norms: Iterable[_NormBase], on: bool) -> Iterator[None]:
 
 
 class _MeanOnly(_BatchNorm):
-    """Mean-only batch norm (Salimans & Kingma 2016), the companion of weight norm in Laine & Aila's network.
+    """Mean-only batch norm (Salimans & Kingma 2016), used with weight norm in Laine & Aila's network.
 
-    Takes the mean of each channel away and adds a learned bias; deviations stay as they are. [B, C, ...].
+    Subtracts the mean of each channel and adds a learned bias; it does not divide by the deviation. [B, C, ...].
 
-    A kind of torch's batch norm, so that whatever freezes, averages or makes anew the statistics of batch norm, such
-    as `update_bn`, does it here too.
+    It subclasses torch's batch norm, so that code that freezes, averages or recomputes batch-norm statistics, such as
+    `update_bn`, works on it too.
     """
 
     running_mean: Tensor
@@ -95,7 +95,7 @@ class _MeanOnly(_BatchNorm):
 
     def reset_parameters(self) -> None:
         self.reset_running_stats()
-        if self.bias is not None:  # not there yet while the base class is being made
+        if self.bias is not None:  # the base class calls this before the bias exists
             nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -109,7 +109,7 @@ class _MeanOnly(_BatchNorm):
 
     def _track(self, mean: Tensor) -> None:
         self.num_batches_tracked.add_(1)
-        # momentum none: the plain mean of all batches since the last reset
+        # momentum None: the mean of all batches since the last reset
         weight = 1 / self.num_batches_tracked.to(mean.dtype) if self.momentum is None else self.momentum
         self.running_mean.lerp_(mean, weight)
 

@@ -1,7 +1,7 @@
 """CNN-13, the network of the paper's first two tables.
 
-A stage ends with the batch norm of a block's third convolution, before its LeakyReLU: a tap between two
-blocks sees normalised values of both signs.
+A stage ends with the batch norm of a block's third convolution, before its LeakyReLU. So a tap between two blocks
+gets normalized values of both signs.
 """
 
 from collections.abc import Callable
@@ -21,14 +21,14 @@ _SLOPE = 0.1
 Norm = Literal["batch", "mean-only"]
 Layers = tuple[nn.Module, ...]
 Conv = Callable[..., Layers]
-"""conv(n_in, n_out, kernel, padding=0) is a convolution and its norm."""
+"""conv(n_in, n_out, kernel, padding=0) returns a convolution and its norm."""
 
 
 class CNN13(Staged):
     """Three blocks of three convolutions; the last block narrows to 128 features.
 
-    norm "mean-only" is Laine & Aila's network, which takes the mean of every convolution and of the linear layer away
-    and divides by no deviation; `top_norm` puts batch norm on the logits, as Miyato et al. do for SVHN.
+    norm="mean-only" is Laine & Aila's network: it subtracts the mean after every convolution and the linear layer, and
+    does not divide by the deviation. `top_norm` puts batch norm on the logits, as Miyato et al. do for SVHN.
     """
 
     def __init__(
@@ -39,19 +39,21 @@ class CNN13(Staged):
         weight_norm: bool = True,
         dropout: float = 0.0,
         norm: Norm = "batch",
-        norm_momentum: float = 0.1,  # the share of the new batch in a running statistic
+        norm_momentum: float = 0.1,  # the new batch's weight in a running statistic
         top_norm: bool = False,
     ) -> None:
-        channels = image_channels("cnn13", shape, smallest=12)  # so that 3x3 reaches the unpadded convolution
+        channels = image_channels("cnn13", shape, smallest=12)  # so that the unpadded convolution gets at least 3x3
         mean_only = check(norm, Norm, "norm") == "mean-only"
         momentum = check(norm_momentum, float, "norm_momentum")
         positive(norm_momentum=momentum)
         share(norm_momentum=momentum)
         if check(top_norm, bool, "top_norm") and mean_only:
-            raise UserError("top_norm is true: it needs norm=batch, since norm=mean-only has a norm on the logits.")
+            raise UserError(
+                "top_norm is true: it needs norm=batch, since norm=mean-only already has a norm on the logits."
+            )
 
         def conv(n_in: int, n_out: int, kernel: int, padding: int = 0) -> Layers:
-            if mean_only:  # the norm takes any bias away, but Adam would let its rounding noise drift
+            if mean_only:  # the norm cancels any bias, but Adam would let its rounding noise drift
                 layer = Conv2d(n_in, n_out, kernel, padding=padding, bias=False)
                 return layer, MeanOnlyBatchNorm(n_out, momentum)
             return Conv2d(n_in, n_out, kernel, padding=padding), BatchNorm2d(n_out, momentum=momentum)
@@ -70,7 +72,7 @@ class CNN13(Staged):
             last(128),
         )
         layers = [m for m in self.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
-        if mean_only:  # nothing divides by a deviation, so the first weights must keep it: torch's shrink it to 1e-5
+        if mean_only:  # no layer rescales, so the initial weights must keep the deviation: torch's shrink it to 1e-5
             for layer in layers:
                 nn.init.kaiming_normal_(layer.weight, a=_SLOPE)
         if weight_norm:

@@ -11,7 +11,7 @@ _SLOPE = 0.1
 
 
 class ConvNet(Staged):
-    """Four convolutions, a pooling between the pairs; stages end before the activation, as in CNN-13."""
+    """Two pairs of convolutions with pooling between them. Stages end before the activation, as in CNN-13."""
 
     def __init__(self, shape: tuple[int, ...], n_classes: int, *, width: int = 32, dropout: float = 0.0) -> None:
         channels = image_channels("convnet", shape, smallest=4)
@@ -29,5 +29,5 @@ def _pair(n_in: int, n_out: int) -> tuple[nn.Module, ...]:
 
 
 def _conv(n_in: int, n_out: int) -> tuple[nn.Module, ...]:
-    # Batch norm takes any bias away again.
+    # No bias: batch norm would cancel it.
     return Conv2d(n_in, n_out, 3, padding=1, bias=False), BatchNorm2d(n_out)

@@ -1,4 +1,4 @@
-"""Perceptrons for inputs of any shape, one stage for each layer."""
+"""Perceptrons for inputs of any shape. Each layer is a stage."""
 
 from math import prod
 
@@ -10,7 +10,7 @@ from ict.networks.staged import Staged, drop
 
 
 class MLP(Staged):
-    """`depth` hidden ReLU layers; the network of the figure."""
+    """`depth` hidden ReLU layers: the network of the two-moons figure."""
 
     def __init__(self, shape: tuple[int, ...], n_classes: int, *, width: int = 20, depth: int = 3) -> None:
         positive(width=width, depth=depth)

@@ -1,4 +1,4 @@
-"""Networks as a chain of stages, and the small parts they share."""
+"""Networks as a chain of stages, and small layers that they share."""
 
 from torch import Tensor, nn
 
@@ -7,9 +7,9 @@ from ict.contract import Tap
 
 
 class Staged(nn.Module):
-    """Stages run in order; before stage i a tap sees and may replace its input, for i = 0 the raw one.
+    """Stages run in order. Before stage i a tap gets its input, for i = 0 the network's, and may replace it.
 
-    No stage works in place on its input, so what a tap saw stays what it was.
+    No stage changes its input in place, so a tap may keep it.
     """
 
     def __init__(self, *stages: nn.Module) -> None:
@@ -28,7 +28,7 @@ class Staged(nn.Module):
         return len(self.stages)
 
     def features(self, x: Tensor) -> Tensor:
-        """What the last stage gets: head(features(x)) is forward(x), bit for bit."""
+        """The input of the last stage: head(features(x)) is forward(x), bit for bit."""
         for stage in list(self.stages)[:-1]:
             x = stage(x)
         return x
@@ -40,7 +40,7 @@ class Staged(nn.Module):
 
 
 class GlobalMean(nn.Module):
-    """[B, C, H, W] to [B, C]. AdaptiveAvgPool2d would do, but has no deterministic backward on CUDA."""
+    """[B, C, H, W] to [B, C]. Not AdaptiveAvgPool2d, which has no deterministic backward on CUDA."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x.mean((2, 3))
@@ -54,7 +54,7 @@ def drop(p: float) -> nn.Dropout:
 
 
 def image_channels(network: str, shape: tuple[int, ...], smallest: int = 1) -> int:
-    """C of images [C, H, W] that are at least `smallest` high and wide; a UserError for other inputs."""
+    """The number of channels of images [C, H, W]; a UserError for other inputs or sides below `smallest`."""
     if len(shape) != 3:
         raise UserError(f"{network} takes images [C, H, W], not inputs of shape {list(shape)}: use mlp-wide.")
     channels, *size = shape

@@ -1,6 +1,6 @@
-"""Wide residual networks with pre-activation blocks, in two variants that differ in many small places.
+"""Wide residual networks with pre-activation blocks, in two variants that differ in many details.
 
-"authors" is what the paper's code runs; "oliver" is the network of Oliver et al.'s comparison.
+"authors" is the network in the paper's code; "oliver" is the one of Oliver et al.'s comparison.
 """
 
 from math import sqrt
@@ -18,14 +18,14 @@ Variant = Literal["authors", "oliver"]
 
 
 class Style(NamedTuple):
-    """Where the variants differ, initial weights aside."""
+    """The differences between the variants, apart from the initial weights."""
 
     bias: bool  # of the convolutions
     slope: float  # of LeakyReLU
-    momentum: float  # of batch norm, as PyTorch counts it
+    momentum: float  # of batch norm, in PyTorch's convention
     final_momentum: float  # of the last batch norm
     stride_first: bool  # a block's stride is on its first 3x3 convolution, else on its second
-    activate_shortcut: bool  # the first group's shortcut convolution takes the activated input, not the raw one
+    activate_shortcut: bool  # the first group's shortcut convolution gets the activated input, not the raw one
 
 
 STYLES: dict[Variant, Style] = {
@@ -35,7 +35,7 @@ STYLES: dict[Variant, Style] = {
 
 
 class Block(nn.Module):
-    """Two 3x3 convolutions beside a shortcut, which is a 1x1 convolution where the shape changes."""
+    """Two 3x3 convolutions and a shortcut, which is a 1x1 convolution if the shape changes."""
 
     def __init__(self, n_in: int, n_out: int, stride: int, dropout: float, style: Style) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class WideResNet(Staged):
         positive(width=width)
         blocks, rest = divmod(depth - 4, 6)
         if rest or blocks < 1:
-            raise UserError(f"depth is {depth}: it must be 6 n + 4 for some n above 0, such as 28.")
+            raise UserError(f"depth is {depth}: it must be 6 n + 4 with n of at least 1, such as 28.")
         style = STYLES[check(variant, Variant, "variant")]
         later = style._replace(activate_shortcut=False)
 
