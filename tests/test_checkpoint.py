@@ -2,17 +2,20 @@
 
 import errno
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from ict.base.files import write_atomic
+from ict.base.errors import UserError
+from ict.base.files import read_json, write_atomic
 from ict.engine import checkpoint
 from ict.engine.checkpoint import Saver, load_latest, save
-from ict.experiment.run import train
-from tests.tiny import crash_at, same_bits, tiny
+from ict.experiment.run import evaluate, train
+from ict.recipes.recipe import change
+from tests.tiny import N_STEPS, crash_at, same_bits, tiny
 
 CPU = torch.device("cpu")
 
@@ -144,3 +147,43 @@ def test_a_link_stays_one_and_a_pipe_is_written_to(tmp_path: Path) -> None:
     write_atomic(pipe, b"to the reader")
     assert os.read(reader, 100) == b"to the reader" and pipe.is_fifo()
     os.close(reader)
+
+
+def test_checkpoints_without_a_recipe_are_not_taken_for_another_run(tmp_path: Path) -> None:
+    crash_at(16, tmp_path, tiny(), seed=0)
+    (tmp_path / "recipe.json").unlink()
+    for resume in (False, True):
+        with pytest.raises(UserError, match=r"recipe\.json is missing"):
+            train(tiny(), seed=1, out=tmp_path, resume=resume)
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    crash_at(8, ours, tiny(), seed=1)
+    for what in ({"seed": 0}, {"seed": 1, "settings": ["optimizer.lr=0.05"]}):
+        shutil.rmtree(theirs, ignore_errors=True)
+        crash_at(16, theirs, tiny(), **what)
+        shutil.copy(newest(theirs), ours)
+        before = sorted(path.read_bytes() for path in ours.iterdir())
+        with pytest.raises(UserError, match="belongs to another run"):
+            train(tiny(), seed=1, out=ours, resume=True)
+        assert sorted(path.read_bytes() for path in ours.iterdir()) == before
+        (ours / newest(theirs).name).unlink()
+    assert train(tiny(), seed=1, out=ours, resume=True).result["steps"] == N_STEPS
+
+
+def test_weights_of_another_run_are_refused(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        train(tiny(), seed=seed, out=tmp_path / f"{seed}")
+    shutil.copy(tmp_path / "0/model.safetensors", tmp_path / "1")
+    with pytest.raises(UserError, match=r"model\.safetensors belongs to another run"):
+        evaluate(tmp_path / "1")
+
+
+def test_a_recipe_that_was_forced_keeps_the_hashes_it_has_had(tmp_path: Path) -> None:
+    crash_at(16, tmp_path, tiny())
+    first, second = tiny().resolved(), change(tiny(), ["optimizer.lr=0.05"])
+    # killed before its first checkpoint by the second recipe, it goes on from the one by the first
+    crash_at(16, tmp_path, second, resume=True, force=True)
+    assert read_json(tmp_path / "recipe.json")["hashes"] == [first.hash, second.hash]
+    assert train(second, out=tmp_path, resume=True).result["resumed_from"] == [15]

@@ -203,5 +203,5 @@ def test_a_model_of_another_network_is_not_taken_for_the_runs(tmp_path: Path) ->
     train(tiny(), out=tmp_path / "run")
     train(tiny(), settings=["network.width=6"], out=tmp_path / "other")
     (tmp_path / "other/model.safetensors").replace(tmp_path / "run/model.safetensors")
-    with pytest.raises(UserError, match=r"model\.safetensors does not fit recipe\.json beside it"):
+    with pytest.raises(UserError, match=r"model\.safetensors belongs to another run"):
         train(tiny(), out=tmp_path / "run", resume=True)

@@ -1,6 +1,7 @@
 """Checkpoints: atomic, verified, the two newest kept.
 
-A file is a magic line, the SHA-256 of what follows, and `torch.save` bytes, read back with weights_only=True.
+A file is a magic line, the SHA-256 of what follows, and `torch.save` bytes, read back with weights_only=True. Its
+"owner" says which run it belongs to.
 """
 
 import hashlib
@@ -8,6 +9,7 @@ import io
 import pickle
 import time
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,11 @@ def load_latest(folder: Path, device: torch.device) -> dict[str, Any] | None:
     return None
 
 
+def exists(folder: Path) -> bool:
+    """Whether there is a checkpoint, whole or not."""
+    return any(_newest_first(folder))
+
+
 def _newest_first(folder: Path) -> list[Path]:
     return sorted(folder.glob("checkpoint-*.pt"), reverse=True)
 
@@ -57,8 +64,9 @@ def _read(path: Path, device: torch.device) -> dict[str, Any]:
 class Saver:
     """Saves when `seconds` have passed, yet never spends more than 2 % of the time on it; 0: after every update."""
 
-    def __init__(self, folder: Path, seconds: float) -> None:
-        self.folder, self.seconds = folder, seconds
+    def __init__(self, folder: Path, seconds: float, owner: Mapping[str, Any] | None = None) -> None:
+        """`owner`: what tells the run from others, written into each checkpoint."""
+        self.folder, self.seconds, self.owner = folder, seconds, owner
         self._wait, self._last = seconds, time.monotonic()
 
     def due(self) -> bool:
@@ -68,7 +76,7 @@ class Saver:
         """A full disk costs this checkpoint, not the run: the previous ones stay and training goes on."""
         began = time.monotonic()
         try:
-            save(self.folder, step, content)
+            save(self.folder, step, content | ({"owner": dict(self.owner)} if self.owner else {}))
         except OSError as problem:
             kept = ", ".join(p.name for p in _newest_first(self.folder)) or "none so far"
             warnings.warn(

@@ -36,7 +36,7 @@ from ict.experiment.prepare import (
     updater,
 )
 from ict.experiment.provenance import provenance
-from ict.experiment.run_folder import Folder
+from ict.experiment.run_folder import Folder, owner
 from ict.recipes import find
 from ict.recipes.recipe import OWN, Component, Recipe, change
 
@@ -122,13 +122,17 @@ def train(
                     return finished
                 ranks.by_first(lambda: held.enter_context(folder.alone()))
                 _begin(folder, job, ranks, resume=resume, force=force)
-            saver = checkpoint.Saver(folder.path, checkpoint_seconds) if folder and ranks.first else None
+            saver = (
+                checkpoint.Saver(folder.path, checkpoint_seconds, owner(job.recipe, job.seed))
+                if folder and ranks.first
+                else None
+            )
             final, curve = _trained(job, ranks, folder, saver, log, fast=fast, shared=shared)
         with memory_told(target), untouched_globals(target, threads):
             told = {"tested": test, "mode": "fast" if fast else "exact"}
             result = ranks.by_first(lambda: job.result(final) | told | _history(folder, curve))
             if folder and ranks.first:
-                folder.save_tensors(folder.model, final.state_dict())
+                folder.save_tensors(folder.model, final.state_dict(), owner(job.recipe, job.seed))
                 write_json(folder.result, result)
     return Run(result, final, job.transform, folder.path if folder else None)
 
@@ -202,7 +206,7 @@ def _begin(folder: Folder, job: Job, ranks: Ranks, *, resume: bool, force: bool)
         changed_at = [*folder.changed_at, *([step] if changed else [])] if step else []
         folder.create(job.recipe, job.seed, changed_at)
         job.indices.save(folder.split)
-        folder.save_tensors(folder.inputs, job.transform.whiten.state_dict())
+        folder.save_tensors(folder.inputs, job.transform.whiten.state_dict(), owner(job.recipe, job.seed))
 
     ranks.by_first(start)
 
@@ -293,6 +297,7 @@ def _resume(folder: Folder, state: State, ranks: Ranks) -> None:
         if ranks.first:
             folder.cut_metrics(0)
         return
+    ranks.by_first(lambda: folder.check_owner(saved.get("owner", {}), f"the newest checkpoint in {folder.path}"))
     try:
         state.load(saved)
     except (KeyError, RuntimeError, ValueError) as problem:

@@ -2,17 +2,18 @@
 
 import json
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
 from ict.base.errors import FolderInUse, UserError
 from ict.base.files import read_json, write_atomic, write_json
+from ict.engine import checkpoint
 from ict.recipes.recipe import Recipe, from_dict
 
 try:
@@ -36,6 +37,10 @@ class Folder:
     def check(self, recipe: Recipe, seed: int, *, resume: bool, force: bool) -> bool:
         """Refuse a folder that holds another run, or this one when it was not asked to go on. Whether one is forced."""
         if not self.recipe.exists():
+            if checkpoint.exists(self.path):
+                raise UserError(
+                    f"{self.path} holds checkpoints of a run whose {self.recipe.name} is missing: pass another --out."
+                )
             return False
         if not resume:
             raise UserError(f"{self.path} already holds a run: pass --resume to continue it, or another --out.")
@@ -76,7 +81,23 @@ class Folder:
         changed = {"changed_at": changed_at} if changed_at else {}
         with self._writable():
             self.result.unlink(missing_ok=True)
-            write_json(self.recipe, _description(recipe, seed) | changed)
+            hashes = list(dict.fromkeys([*self.hashes(recipe.outside_code), recipe.hash]))
+            write_json(self.recipe, _description(recipe, seed) | changed | {"hashes": hashes})
+
+    def hashes(self, allow_code: Collection[str] = ()) -> list[str]:
+        """Of the recipe and, where the run went on by force, of those before it."""
+        if not self.recipe.exists():
+            return []
+        # release 0.1.0 did not write them
+        return read_json(self.recipe).get("hashes") or [self.load_recipe(allow_code)[0].hash]
+
+    def check_owner(self, owner: Any, what: str) -> None:
+        """Refuse a file that says that it belongs to another run; those of release 0.1.0 do not say."""
+        if not owner:
+            return
+        seed = read_json(self.recipe).get("seed", 0)
+        if owner not in [{"recipe_id": digest, "seed": seed} for digest in self.hashes()]:
+            raise UserError(f"{what} belongs to another run ({owner}) than {self.recipe}: pass another --out.")
 
     @property
     def changed_at(self) -> list[int]:
@@ -127,21 +148,31 @@ class Folder:
         lines = self.metrics.read_text().splitlines() if self.metrics.exists() else []
         return [json.loads(line) for line in lines]
 
-    def save_tensors(self, path: Path, tensors: dict[str, Tensor]) -> None:
-        write_atomic(path, serialized(tensors))
+    def save_tensors(self, path: Path, tensors: dict[str, Tensor], owner: Mapping[str, Any] | None = None) -> None:
+        write_atomic(path, serialized(tensors, owner))
 
     def load_tensors(self, path: Path) -> dict[str, Tensor]:
         try:
+            with safe_open(path, "pt") as file:
+                header = file.metadata() or {}
+            self.check_owner(json.loads(header.get("owner", "{}")), str(path))
             return load_file(path)
         except FileNotFoundError:
             raise UserError(f"{path} is missing: finish the run with 'ict train ... --resume'.") from None
-        except (OSError, SafetensorError) as problem:
+        except (OSError, SafetensorError, json.JSONDecodeError) as problem:
             raise UserError(f"{path} is not a safetensors file or is damaged ({problem}).") from None
 
 
-def serialized(tensors: dict[str, Tensor]) -> bytes:
-    """As safetensors; of contiguous copies, since tensors that share memory are refused."""
-    return save({name: t.detach().cpu().clone().contiguous() for name, t in tensors.items()})
+def owner(recipe: Recipe, seed: int) -> dict[str, Any]:
+    """What tells a run from others, as its files note it."""
+    return {"recipe_id": recipe.hash, "seed": seed}
+
+
+def serialized(tensors: dict[str, Tensor], owner: Mapping[str, Any] | None = None) -> bytes:
+    """As safetensors, `owner` in its header; of contiguous copies, since tensors that share memory are refused."""
+    # one entry: safetensors writes several in an order of chance
+    header = {"owner": json.dumps(owner, sort_keys=True)} if owner else None
+    return save({name: t.detach().cpu().clone().contiguous() for name, t in tensors.items()}, header)
 
 
 def _description(recipe: Recipe, seed: int) -> dict[str, Any]:
