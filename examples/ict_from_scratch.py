@@ -41,7 +41,9 @@ class ConvNet(nn.Module):
         self.features, self.head = nn.Sequential(*first, *second), nn.Linear(2 * width, 10)
 
     def conv(self, n_in: int, n_out: int) -> tuple[nn.Module, ...]:
-        return nn.Conv2d(n_in, n_out, 3, padding=1, bias=False), nn.BatchNorm2d(n_out), nn.LeakyReLU(0.1)
+        conv = nn.Conv2d(n_in, n_out, 3, padding=1, bias=False)
+        conv.weight.data = torch.empty_like(conv.weight, memory_format=torch.channels_last).copy_(conv.weight)  # faster
+        return conv, nn.BatchNorm2d(n_out), nn.LeakyReLU(0.1)
 
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.head(self.features(x).mean((2, 3)))

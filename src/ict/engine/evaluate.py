@@ -26,7 +26,7 @@ def error(
     """
     device = next(network.parameters()).device
     wrong = torch.zeros((), dtype=torch.int64, device=device)
-    with _eval_mode(network):
+    with eval_mode(network):
         for x, y in zip(examples.x.split(batch), examples.y.split(batch), strict=True):
             wrong += ((run or network)(transform(x.to(device), rng)).argmax(1) != y.to(device)).sum()
     return wrong.item() / len(examples)
@@ -37,14 +37,15 @@ def confidence(network: nn.Module, inputs: Tensor, transform: InputTransform, ba
     """The mean over stored `inputs` of the largest probability that the network, in eval mode, gives to a class."""
     device = next(network.parameters()).device
     total = torch.zeros((), dtype=torch.float64, device=device)
-    with _eval_mode(network):
+    with eval_mode(network):
         for x in inputs.split(batch):
             total += network(transform(x.to(device))).softmax(1).amax(1).double().sum()
     return total.item() / len(inputs)
 
 
 @contextmanager
-def _eval_mode(network: nn.Module) -> Iterator[None]:
+def eval_mode(network: nn.Module) -> Iterator[None]:
+    """Inside, the network is in eval mode; each of its modules is in its own mode again afterwards."""
     modes = [(module, module.training) for module in network.modules()]
     network.eval()
     try:

@@ -25,6 +25,7 @@ from ict.engine.distributed import Ranks
 from ict.engine.evaluate import error
 from ict.engine.fast.cuda_graph import Captured
 from ict.engine.input_transform import InputTransform
+from ict.engine.layout import lay_out
 from ict.engine.schedule import make_plan
 from ict.engine.state import State, make_state
 from ict.engine.step import Program, update
@@ -116,7 +117,7 @@ def prepare(
     each batch is fetched; by default the first where they fit.
     """
     indices = _split(recipe, data, seed)
-    student = (build_network(recipe, data, seed) if network is None else deepcopy(network)).to(device)
+    student = lay_out((build_network(recipe, data, seed) if network is None else deepcopy(network)).to(device))
     transform = InputTransform(recipe.inputs, fitted_scale(recipe, data, resumed, device))
     _try_forward(student, transform, data)
     algorithm = _algorithm(recipe.algorithm)

@@ -21,6 +21,7 @@ from ict.engine.distributed import Ranks
 from ict.engine.evaluate import error
 from ict.engine.fast.cuda_graph import evaluator
 from ict.engine.input_transform import InputTransform
+from ict.engine.layout import lay_out
 from ict.engine.loop import final_network
 from ict.engine.state import State
 from ict.engine.sync_batch_norm import shared_norms
@@ -252,11 +253,11 @@ def evaluate(
     if not len(data.test):
         raise UserError(f"the data of {folder} have no test set, so there is nothing to evaluate on.")
     with untouched_globals(target, threads_for(data)):
-        network = build_network(recipe, data, seed)
+        network = lay_out(build_network(recipe, data, seed).to(target))
         load_into(network, home, home.model)
         transform = InputTransform(recipe.inputs, fitted_scale(recipe, data, home, target))
         test = limited(data.test, recipe.eval.test_limit)
-        wrong = error(network.to(target), test, transform, recipe.eval.batch)
+        wrong = error(network, test, transform, recipe.eval.batch)
     which = {"run": str(folder), "recipe": recipe.name, "recipe_id": recipe.hash, "seed": seed}
     return which | {"test_error": wrong, "n_test": len(test)} | provenance(target)
 

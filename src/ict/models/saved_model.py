@@ -20,6 +20,7 @@ from ict.base import fields
 from ict.base.errors import UserError
 from ict.base.files import read_json, write_atomic, write_json
 from ict.data.array_inputs import ArrayInputs
+from ict.engine.layout import lay_out
 from ict.experiment.run_folder import serialized
 from ict.experts.graph import GRAPH, GraphPropagation
 from ict.models.temperature import tempered
@@ -112,7 +113,7 @@ def _network(
     options = {key: fields.check(value, hints[key], f"network.{key}") for key, value in options.items()}
     module = make(tuple(probe.shape[1:]), n_classes, **options)
     module.load_state_dict(tensors)
-    return TrainedNetwork(module.eval(), config.get("updates", 0), config.get("recipe", {}), False)
+    return TrainedNetwork(lay_out(module).eval(), config.get("updates", 0), config.get("recipe", {}), False)
 
 
 def _made_of(network: TrainedNetwork | GraphPropagation) -> str:

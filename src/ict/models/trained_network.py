@@ -1,17 +1,27 @@
-"""A network that was trained on arrays, and how it predicts."""
+"""A network that was trained on arrays, and how it predicts.
+
+On a CPU a row's answer has the same bits whatever is predicted with it, in whatever order and by however many threads:
+rows go through the network in chunks of one size, the last one filled up, and each chunk is computed by one thread.
+"""
 
 from collections.abc import Callable
-from copy import deepcopy
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ict.base.array_types import Array
+from ict.engine.evaluate import eval_mode
+from ict.engine.layout import channels_last, takes_any_layout
 from ict.engine.loop import Record
 
-_CHUNK = 1024  # examples predicted at a time
+_GPU_CHUNK = 1024  # examples predicted at a time
+# On a CPU enough work for a kernel, and little enough that activations stay in the cache and a single row is cheap
+_CHUNK_NUMBERS, _CHUNK_ROWS = 2**13, (4, 64)
 
 
 @dataclass
@@ -26,20 +36,44 @@ class TrainedNetwork:
     seeding: int = 0  # updates before those, on labels that a graph guessed
 
     def predict_proba(self, inputs: Array) -> Array:
-        return self._forward(inputs, lambda network, x: network(x).softmax(1))
+        return self._forward(inputs, lambda network, x: network(x).double().softmax(1))
 
     def features(self, inputs: Array) -> Array:
         """What the last layer gets [n, f]; the inputs themselves where the network does not tell."""
         if not hasattr(self.module, "features"):
             return inputs.reshape(len(inputs), -1)
-        return self._forward(inputs, lambda network, x: network.features(x).flatten(1))
+        return self._forward(inputs, lambda network, x: network.features(x).flatten(1).double())
 
-    @torch.no_grad()
     def _forward(self, inputs: Array, function: Callable[[Any, Tensor], Tensor]) -> Array:
-        device = next(self.module.parameters()).device
-        # float64 on a CPU, so that a row's answer does not depend on which others are asked with it
-        dtype = torch.float64 if device.type == "cpu" else torch.float32
-        network = deepcopy(self.module).to(dtype).eval()
-        chunks = torch.from_numpy(inputs).split(_CHUNK)
-        found: Array = torch.cat([function(network, c.to(device, dtype)).double().cpu() for c in chunks]).numpy()
-        return found
+        network, device, rows = self.module, next(self.module.parameters()).device, torch.from_numpy(inputs)
+
+        @torch.no_grad()
+        def run(chunk: Tensor) -> Tensor:
+            return function(network, chunk.to(device, torch.float32)).cpu()
+
+        with eval_mode(network):
+            if device.type == "cpu":
+                order = channels_last if takes_any_layout(network) else Tensor.contiguous
+                return _in_equal_chunks(lambda chunk: run(order(chunk)), rows).numpy()
+            return torch.cat([run(chunk) for chunk in rows.split(_GPU_CHUNK)]).numpy()
+
+
+def _in_equal_chunks(run: Callable[[Tensor], Tensor], rows: Tensor) -> Tensor:
+    """run(chunk) for all rows, the chunks side by side on as many threads as torch may use here."""
+    smallest, largest = _CHUNK_ROWS
+    size = min(max(_CHUNK_NUMBERS // max(prod(rows.shape[1:]), 1), smallest), largest)
+
+    def answers(chunk: Tensor) -> Tensor:
+        missing = size - len(chunk)
+        whole = F.pad(chunk, (0, 0) * (chunk.dim() - 1) + (0, missing)) if missing else chunk
+        return run(whole)[: len(chunk)]
+
+    chunks, threads = rows.split(size), torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        if min(threads, len(chunks)) == 1:
+            return torch.cat([answers(chunk) for chunk in chunks])
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            return torch.cat(list(pool.map(answers, chunks)))
+    finally:
+        torch.set_num_threads(threads)
