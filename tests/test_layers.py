@@ -7,7 +7,19 @@ import ict
 
 SOURCE = Path(ict.__file__).parent
 # Lowest first: a folder imports those before it and itself, never those after it.
-ORDER = ["base", "ops", "contract", "networks", "algorithms", "data", "engine", "experts", "recipes", "experiment"]
+ORDER = [
+    "base",
+    "ops",
+    "contract",
+    "networks",
+    "algorithms",
+    "data",
+    "engine",
+    "backbones",
+    "experts",
+    "recipes",
+    "experiment",
+]
 ORDER += ["report", "models", "estimators", "fit", "paper", "studies", "cli"]
 
 

@@ -27,10 +27,10 @@ def show(recipe: RecipeName, settings: Settings = None, allow_code: AllowCode = 
 
 def list_names(
     what: Annotated[
-        Literal["recipes", "algorithms", "networks", "datasets"], typer.Argument(help="What to list.")
+        Literal["recipes", "algorithms", "networks", "datasets", "backbones"], typer.Argument(help="What to list.")
     ] = "recipes",
 ) -> None:
-    """List recipes, algorithms, networks or datasets. A pipe gets one name per line."""
+    """List recipes, algorithms, networks, datasets or backbones. A pipe gets one name per line."""
     from ict.algorithms import ALGORITHMS
     from ict.data import DATASETS
     from ict.networks import NETWORKS
@@ -38,6 +38,10 @@ def list_names(
 
     if what == "recipes":
         rows = {name: _reported(recipe.reported) for name, recipe in RECIPES.items()}
+    elif what == "backbones":
+        from ict.backbones.listing import listed
+
+        rows = {row.name: f"{row.summary} [{row.state}]" for row in listed()}
     else:
         registry = {"algorithms": ALGORITHMS, "networks": NETWORKS, "datasets": DATASETS}[what]
         rows = {name: registry.summary(name) for name in registry}

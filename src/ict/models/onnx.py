@@ -1,15 +1,9 @@
 """A fitted network as one ONNX file: scaling inside, examples in as they were read, logits and probabilities out."""
 
-import importlib
 import json
-import logging
-import warnings
-from collections.abc import Callable, Collection
-from contextlib import redirect_stdout
+from collections.abc import Collection
 from copy import deepcopy
-from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,10 +16,9 @@ from ict.base.files import read_json, replacing
 from ict.data.array_inputs import ArrayInputs
 from ict.models.saved_model import SavedModel, load_model
 from ict.models.trained_network import TrainedNetwork
+from ict.networks.onnx_graph import OPSET, Run, graph_of, package, runtime
 
-OPSET = 18
 TOLERANCE = 1e-5  # of a probability; of a logit, in units of the largest where that is above 1
-Run = Callable[[Array], list[Array]]  # examples to logits and probabilities
 
 
 class Deployed(nn.Module):
@@ -61,18 +54,14 @@ def export_onnx(folder: Path, out: Path, allow_code: Collection[str] = ()) -> st
             "fit with --method ict, or another that trains a network."
         )
     temperature = float(read_json(folder / "config.json").get("temperature", 1.0))
-    onnx = _package("onnx")
-    _package("onnxscript")  # which torch needs to export
+    onnx = package("onnx")
     deployed = Deployed(model.network.module, model.inputs, temperature)
-    proto = _graph(deployed, examples(model.inputs, 2))
-    for node in proto.graph.node:
-        node.ClearField("metadata_props")  # where in our files an operation stands
+    proto = graph_of(deployed, examples(model.inputs, 2), "examples", ("logits", "probabilities"), {0: "batch"})
     proto.doc_string = f"Exported by ict {__version__}."
     onnx.helper.set_model_props(proto, {"classes": json.dumps(model.classes), "ict": __version__})
     with replacing(out) as file:
-        file.write(proto.SerializeToString())
-        file.flush()
-        run, checker = _runtime(Path(file.name))
+        file.write(written := proto.SerializeToString())
+        run, checker = runtime(written, "examples")
         difference = check(run, model, temperature)
     shape = " x ".join(map(str, ("batch", *model.inputs.shape)))
     return (
@@ -106,44 +95,3 @@ def check(run: Run, model: SavedModel, temperature: float) -> float:
     if not largest <= TOLERANCE:
         raise RuntimeError(f"the exported model differs from the network by {largest:.1e}; nothing was written.")
     return largest
-
-
-def _graph(deployed: Deployed, x: Array) -> Any:
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)  # it would remark on packages that no network here needs
-    try:
-        with warnings.catch_warnings(), redirect_stdout(StringIO()), torch.no_grad():
-            warnings.simplefilter("ignore")
-            program = torch.onnx.export(
-                deployed,
-                (torch.from_numpy(x),),
-                dynamo=True,
-                opset_version=OPSET,
-                input_names=["examples"],
-                output_names=["logits", "probabilities"],
-                dynamic_shapes=({0: torch.export.Dim("batch")},),
-                verbose=False,
-            )
-    finally:
-        logger.setLevel(level)
-    assert program is not None
-    return program.model_proto
-
-
-def _runtime(path: Path) -> tuple[Run, str]:
-    """What runs an ONNX file here, and its name: onnxruntime, else the slow reference of the onnx package."""
-    try:
-        runtime = importlib.import_module("onnxruntime")
-    except ImportError:
-        session = importlib.import_module("onnx.reference").ReferenceEvaluator(str(path))
-        return lambda x: session.run(None, {"examples": x}), "the reference of onnx"
-    session = runtime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
-    return lambda x: session.run(None, {"examples": x}), "onnxruntime"
-
-
-def _package(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise UserError(f"exporting needs the package {name}: run `pip install 'ict-ssl[onnx]'`.") from None

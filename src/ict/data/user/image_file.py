@@ -120,11 +120,15 @@ def _pixels(raw: bytes, size: int, gray: bool) -> tuple[Pixels, bool]:
         file_is_gray = opened.mode in GRAY
         sixteen_bit = opened.mode.startswith("I;16") or (opened.mode == "I" and opened.format == "PNG")
         image = ImageOps.exif_transpose(opened)
-    image = _eight_bit(image, sixteen_bit).convert("L" if gray else "RGB")
+    return square(_eight_bit(image, sixteen_bit).convert("L" if gray else "RGB"), size), file_is_gray
+
+
+def square(image: Image.Image, size: int) -> Pixels:
+    """The largest centred square of an image, resized."""
     side = min(image.size)
     left, top = (image.width - side) // 2, (image.height - side) // 2
-    square = image.crop((left, top, left + side, top + side))
-    return np.asarray(square.resize((size, size), Image.Resampling.LANCZOS)), file_is_gray
+    cut = image.crop((left, top, left + side, top + side))
+    return np.asarray(cut.resize((size, size), Image.Resampling.LANCZOS))
 
 
 def _eight_bit(image: Image.Image, sixteen_bit: bool) -> Image.Image:

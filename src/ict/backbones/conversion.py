@@ -1,0 +1,62 @@
+"""Networks of torch to ONNX, once: conversions are cached, since they take seconds and onnxruntime is much faster."""
+
+import hashlib
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
+
+from torch import nn
+
+from ict import __version__
+from ict.backbones.preparation import Pixels, Preparation
+from ict.base.errors import UserError
+from ict.base.files import write_atomic
+from ict.data.user.image_cache import cache_folder
+from ict.networks.onnx_graph import graph_of, package
+
+INPUT, OUTPUT = "prepared", "features"
+PREPARATION, LICENCE = "ict.preparation", "ict.licence"  # keys of a model's metadata
+_DIGEST = hashlib.sha256().digest_size
+
+
+def convert(network: nn.Module, preparation: Preparation, licence: str) -> bytes:
+    """A network that takes prepared items, as a model that names its preparation."""
+    axes = {0: "batch"} | ({1: "length"} if not isinstance(preparation, Pixels) else {})
+    try:
+        proto = graph_of(network, preparation.example, INPUT, [OUTPUT], axes)
+    except UserError:
+        raise
+    except Exception as problem:  # torch's exporter raises nearly anything for a network that it does not understand
+        reason = str(problem).strip().split("\n")[0]
+        raise UserError(f"this backbone cannot be converted to ONNX ({reason}): use it as it is.") from None
+    return described(proto, preparation, licence)
+
+
+def described(proto: Any, preparation: Preparation, licence: str) -> bytes:
+    """A model's bytes with its preparation and its licence in the metadata."""
+    proto.doc_string = f"A backbone, converted by ict {__version__}."
+    package("onnx").helper.set_model_props(proto, {PREPARATION: preparation.to_json(), LICENCE: licence})
+    written: bytes = proto.SerializeToString()
+    return written
+
+
+def once(digest: str, make: Callable[[], bytes]) -> bytes:
+    """What `make` makes of the weights with this digest, from the cache where it is there and whole."""
+    folder = cache_folder()
+    if folder is None:
+        return make()
+    key = hashlib.sha256("\n".join([digest, __version__, version("torch"), version("onnxscript")]).encode()).hexdigest()
+    path = folder / "backbones" / key
+    try:
+        content = path.read_bytes()
+        if hashlib.sha256(content[_DIGEST:]).digest() == content[:_DIGEST]:
+            return content[_DIGEST:]
+    except OSError:
+        pass
+    made = make()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, hashlib.sha256(made).digest() + made)
+    except OSError:
+        pass  # a cache that cannot be written costs seconds, not the result
+    return made

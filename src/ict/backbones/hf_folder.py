@@ -1,0 +1,85 @@
+"""A folder of Hugging Face transformers: `hf:DIR` with config.json and safetensors. None of its code is run."""
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ict.backbones.backbone import Backbone
+from ict.backbones.preparation import Preparation, Tokens, from_json
+from ict.backbones.torch_backbone import TorchBackbone, state_digest
+from ict.base.errors import UserError
+from ict.base.files import read_json
+
+LENGTH = 256  # tokens, where the model takes no fewer
+
+
+class TextMean(nn.Module):
+    """Token ids to the mean of the last hidden states."""
+
+    def __init__(self, model: nn.Module, pad: int) -> None:
+        super().__init__()
+        self.model, self.pad = model, pad
+
+    def forward(self, ids: Tensor) -> Tensor:
+        present = ids != self.pad
+        states: Tensor = self.model(input_ids=ids, attention_mask=present.long()).last_hidden_state
+        weights = present.to(states.dtype)
+        return (states * weights[:, :, None]).sum(1) / weights.sum(1, keepdim=True).clamp(min=1)
+
+
+class ImagePooled(nn.Module):
+    """Scaled pixels to what the model pools, or else to the mean of the last hidden states."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        found: Any = self.model(pixel_values=pixels)
+        pooled: Tensor | None = getattr(found, "pooler_output", None)
+        if pooled is not None:
+            return pooled.flatten(1)
+        states: Tensor = found.last_hidden_state
+        return states.mean(1) if states.ndim == 3 else states.mean((2, 3))
+
+
+def open_folder(folder: Path, device: torch.device) -> Backbone:
+    name = f"hf:{folder}"
+    config = read_json(folder / "config.json")
+    preparation = _preparation(folder, config)
+    try:
+        transformers = importlib.import_module("transformers")
+    except Exception as problem:  # it breaks in many ways where its own dependencies do not fit each other
+        raise UserError(f"backbone {name} needs the package transformers ({problem}): install it with pip.") from None
+    try:
+        model = transformers.AutoModel.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False, use_safetensors=True
+        )
+    except Exception as problem:
+        reason = str(problem).strip().split("\n")[0]
+        raise UserError(f"backbone {name} cannot be opened ({reason}): give a folder with model.safetensors.") from None
+    text = isinstance(preparation, Tokens)
+    network = TextMean(model, preparation.pad) if isinstance(preparation, Tokens) else ImagePooled(model)
+    digest = f"{'mean of tokens' if text else 'pooled'} {state_digest(network)}"
+    return TorchBackbone(name, digest, _licence(folder), preparation, network, device)
+
+
+def _preparation(folder: Path, config: dict[str, Any]) -> Preparation:
+    if (path := folder / "preprocessor_config.json").is_file():
+        return from_json(path.read_text(encoding="utf-8"), str(path))
+    if (path := folder / "tokenizer.json").is_file():
+        longest, pad = config.get("max_position_embeddings", LENGTH), config.get("pad_token_id") or 0
+        values = {"tokenizer": path.read_text(encoding="utf-8"), "length": min(LENGTH, longest), "pad": pad}
+        return from_json(json.dumps({"kind": "tokens", **values}), str(folder))
+    raise UserError(f"{folder} holds neither preprocessor_config.json nor tokenizer.json: add the one of its model.")
+
+
+def _licence(folder: Path) -> str:
+    card = folder / "README.md"
+    lines = card.read_text(encoding="utf-8", errors="replace").splitlines() if card.is_file() else []
+    stated = [line.partition(":")[2].strip() for line in lines[:50] if line.startswith("license:")]
+    return stated[0] if stated else "not stated in its README.md"

@@ -1,0 +1,50 @@
+"""Networks of the timm library: `timm:NAME`, which timm downloads, or `timm:NAME@FILE` with weights from a file."""
+
+import importlib
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from ict.backbones.preparation import Pixels
+from ict.backbones.torch_backbone import TorchBackbone, state_digest
+from ict.base.errors import UserError
+
+
+def open_network(spec: str, device: torch.device) -> TorchBackbone:
+    model_name, _, file = spec.partition("@")
+    name = f"timm:{spec}"
+    try:
+        timm = importlib.import_module("timm")
+    except Exception as problem:  # it breaks in many ways where its own dependencies do not fit each other
+        raise UserError(f"backbone {name} needs the package timm ({problem}): run `pip install timm`.") from None
+    try:
+        network = timm.create_model(model_name, pretrained=not file, num_classes=0)
+        if file:
+            network.load_state_dict(_weights(Path(file)), strict=False)
+        config = timm.data.resolve_model_data_config(network)
+    except UserError:
+        raise
+    except Exception as problem:  # a name it does not know, no connection, other weights
+        reason = str(problem).strip().split("\n")[0]
+        raise UserError(f"backbone {name} cannot be opened ({reason}): check its name and its file.") from None
+    size = min(config["input_size"][1:])
+    values = {"size": size, "scale": 255, "mean": config["mean"], "std": config["std"]}
+    licence = str((getattr(network, "pretrained_cfg", None) or {}).get("license") or "not stated by timm")
+    preparation = Pixels.from_dict(values, f"timm's settings of {model_name}")
+    return TorchBackbone(name, f"{model_name} {state_digest(network)}", licence, preparation, network, device)
+
+
+def _weights(path: Path) -> dict[str, Tensor]:
+    """Safetensors, or a state dict that holds tensors alone: nothing is unpickled."""
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as problem:  # damaged files make both libraries raise nearly anything
+        reason = str(problem).strip().split("\n")[0]
+        raise UserError(f"{path} holds no weights that can be read ({reason}): give safetensors.") from None
+    if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
+        raise UserError(f"{path} is no state dict: give safetensors, or a file of tensors by name.")
+    return found
