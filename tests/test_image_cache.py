@@ -13,7 +13,8 @@ from ict.base.errors import UserError
 from ict.data.user import image_cache, images
 from ict.data.user.image_cache import cache_folder, cached
 from ict.data.user.image_file import decoded, header
-from ict.data.user.read import OwnData, read_own
+from ict.data.user.read import read_data
+from ict.data.user.records import UserData
 from tests.test_own import bad_file, noise, save, two_classes
 
 
@@ -41,9 +42,9 @@ def plain(folder: Path) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
 
 def test_a_second_read_decodes_nothing_and_is_mapped(tmp_path: Path, own_cache: Path, decodings: list[str]) -> None:
     two_classes(tmp_path)
-    read_own(tmp_path)
+    read_data(tmp_path)
     assert len(decodings) == 5
-    again = read_own(tmp_path)
+    again = read_data(tmp_path)
     assert len(decodings) == 5
     assert isinstance(again.x, np.memmap) and not again.x.flags.writeable
     assert np.array_equal(again.x, plain(tmp_path))
@@ -54,12 +55,12 @@ def test_changed_bytes_are_seen_whatever_name_size_and_date_say(tmp_path: Path) 
     two_classes(tmp_path)
     path = tmp_path / "cat/a.bmp"
     save(path, noise(7, 16, 16))
-    read_own(tmp_path)
+    read_data(tmp_path)
     before = path.stat()
     save(path, noise(8, 16, 16))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
-    data = read_own(tmp_path)
+    data = read_data(tmp_path)
     assert np.array_equal(data.x[data.names.index("cat/a.bmp")], noise(8, 16, 16))
 
 
@@ -69,21 +70,21 @@ def test_other_names_and_labels_share_an_entry_and_other_sizes_and_decoders_do_n
     two_classes(tmp_path / "one")
     shutil.copytree(tmp_path / "one", tmp_path / "two")
     (tmp_path / "two/dog").rename(tmp_path / "two/fox")
-    read_own(tmp_path / "one")
-    assert read_own(tmp_path / "two").y.tolist() == ["cat", "cat", "fox", "fox", None]
+    read_data(tmp_path / "one")
+    assert read_data(tmp_path / "two").y.tolist() == ["cat", "cat", "fox", "fox", None]
     assert len(entries(own_cache)) == 1 and len(decodings) == 5
-    assert read_own(tmp_path / "one", size=8).x.shape == (5, 8, 8)
-    assert read_own(tmp_path / "one", gray=False).x.shape == (5, 16, 16, 3)
+    assert read_data(tmp_path / "one", size=8).x.shape == (5, 8, 8)
+    assert read_data(tmp_path / "one", gray=False).x.shape == (5, 16, 16, 3)
     assert len(entries(own_cache)) == 3
     monkeypatch.setattr(image_cache, "PILLOW", "another")
-    read_own(tmp_path / "one")
+    read_data(tmp_path / "one")
     assert len(entries(own_cache)) == 4
 
 
 @pytest.mark.parametrize("damage", ["flipped", "cut", "no pixels", "no about", "nonsense", "other format"])
 def test_a_damaged_entry_is_made_again(tmp_path: Path, own_cache: Path, damage: str, decodings: list[str]) -> None:
     two_classes(tmp_path)
-    read_own(tmp_path)
+    read_data(tmp_path)
     (entry,) = entries(own_cache)
     pixels, about = entry / "pixels", entry / "about.json"
     raw = pixels.read_bytes()
@@ -97,21 +98,21 @@ def test_a_damaged_entry_is_made_again(tmp_path: Path, own_cache: Path, damage: 
         about.unlink()
     else:
         about.write_text("[" if damage == "nonsense" else '{"n": 5}')
-    assert np.array_equal(read_own(tmp_path).x, plain(tmp_path))
+    assert np.array_equal(read_data(tmp_path).x, plain(tmp_path))
     assert len(decodings) == 10
-    assert np.array_equal(read_own(tmp_path).x, plain(tmp_path))
+    assert np.array_equal(read_data(tmp_path).x, plain(tmp_path))
     assert len(decodings) == 10
 
 
 def test_what_is_bad_is_remembered(tmp_path: Path, decodings: list[str]) -> None:
     arrays = two_classes(tmp_path)
     bad_file("truncated", tmp_path / "cat/b.png")
-    first = read_own(tmp_path, skip_bad=True, size=16)
-    again = read_own(tmp_path, skip_bad=True, size=16)
+    first = read_data(tmp_path, skip_bad=True, size=16)
+    again = read_data(tmp_path, skip_bad=True, size=16)
     assert len(decodings) == 6 and first.remarks == again.remarks != ()
     assert np.array_equal(again.x, np.stack(list(arrays.values())))
     with pytest.raises(UserError, match=r"cat/b\.png is corrupt"):
-        read_own(tmp_path, size=16)
+        read_data(tmp_path, size=16)
 
 
 def test_an_interrupted_decoding_leaves_nothing(tmp_path: Path, own_cache: Path) -> None:
@@ -122,7 +123,7 @@ def test_an_interrupted_decoding_leaves_nothing(tmp_path: Path, own_cache: Path)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        read_own(tmp_path, progress=interrupt)
+        read_data(tmp_path, progress=interrupt)
     assert entries(own_cache) == []
 
 
@@ -133,7 +134,7 @@ def test_without_a_cache_it_warns_and_goes_on(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "file").write_text("")  # no folder can be made in it, even by root
     monkeypatch.setenv("ICT_CACHE", str(tmp_path / "file/cache" if where == "a file" else folder / "cache"))
     with pytest.warns(UserWarning, match="in memory") as caught:
-        data = read_own(folder)
+        data = read_data(folder)
     assert len(caught) == 1
     assert not isinstance(data.x, np.memmap) and np.array_equal(data.x, plain(folder))
     assert not (folder / "cache").exists()
@@ -147,21 +148,22 @@ def test_a_full_disk_is_no_reason_to_stop(tmp_path: Path, own_cache: Path, monke
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.warns(UserWarning, match="No space left"):
-        assert np.array_equal(read_own(tmp_path).x, plain(tmp_path))
+        assert np.array_equal(read_data(tmp_path).x, plain(tmp_path))
     assert entries(own_cache) == []
 
 
 def test_two_at_once_do_no_harm(tmp_path: Path, own_cache: Path) -> None:
     two_classes(tmp_path)
     meeting = threading.Barrier(2, timeout=30)
-    found: list[OwnData] = []
+    found: list[UserData] = []
 
     def wait_for_the_other(done: int, total: int | None) -> None:
         if done == total:
             meeting.wait()  # both have decoded everything before either renames
 
     threads = [
-        threading.Thread(target=lambda: found.append(read_own(tmp_path, progress=wait_for_the_other))) for _ in range(2)
+        threading.Thread(target=lambda: found.append(read_data(tmp_path, progress=wait_for_the_other)))
+        for _ in range(2)
     ]
     for thread in threads:
         thread.start()
@@ -183,7 +185,7 @@ def test_a_file_that_changes_while_it_is_read_is_told(tmp_path: Path, own_cache:
 
     with pytest.MonkeyPatch.context() as patched, pytest.raises(UserError, match="changed while"):
         patched.setattr(images, "header", late)
-        read_own(tmp_path)
+        read_data(tmp_path)
     assert entries(own_cache) == []
 
 

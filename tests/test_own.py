@@ -18,7 +18,8 @@ from PIL import Image
 from ict.base.errors import UserError
 from ict.data.user import tables
 from ict.data.user.image_file import in_threads
-from ict.data.user.read import OwnData, read_own
+from ict.data.user.read import read_data
+from ict.data.user.records import UserData
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 
@@ -42,13 +43,13 @@ def two_classes(folder: Path, *shape: int) -> dict[str, NDArray[np.uint8]]:
     return arrays
 
 
-def the_one(data: OwnData, name: str) -> NDArray[Any]:
+def the_one(data: UserData, name: str) -> NDArray[Any]:
     return np.asarray(data.x[data.names.index(name)])
 
 
 def assert_refused(path: Path, *words: str, **options: Any) -> None:
     with pytest.raises(UserError) as caught:
-        read_own(path, **options)
+        read_data(path, **options)
     sentence = str(caught.value)
     assert all(word in sentence for word in words), sentence
     assert "\n" not in sentence
@@ -66,7 +67,7 @@ def flat(folder: Path, names: Sequence[str] = ("a.png", "b.png", "sub/c.png")) -
 
 def test_class_folders_give_labels_and_the_rest_is_unlabeled(tmp_path: Path) -> None:
     arrays = two_classes(tmp_path)
-    data = read_own(tmp_path)
+    data = read_data(tmp_path)
     assert data.names == tuple(arrays)
     assert data.y.tolist() == ["cat", "cat", "dog", "dog", None]
     assert data.x.dtype == np.uint8
@@ -78,7 +79,7 @@ def test_one_color_image_makes_all_rgb(tmp_path: Path) -> None:
     arrays = two_classes(tmp_path)
     color = noise(9, 16, 16, 3)
     save(tmp_path / "dog/z.png", color)
-    data = read_own(tmp_path)
+    data = read_data(tmp_path)
     assert data.x.shape == (6, 16, 16, 3)
     assert np.array_equal(the_one(data, "dog/z.png"), color)
     assert np.array_equal(the_one(data, "cat/a.png"), np.repeat(arrays["cat/a.png"][..., None], 3, axis=2))
@@ -87,8 +88,8 @@ def test_one_color_image_makes_all_rgb(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("sides", "size"), [((3, 3), 8), ((20, 90), 24), ((19, 19), 16), ((500, 400), 64)])
 def test_the_size_is_the_median_of_the_shorter_sides(tmp_path: Path, sides: tuple[int, int], size: int) -> None:
     two_classes(tmp_path, *sides)
-    assert read_own(tmp_path).x.shape == (5, size, size)
-    assert read_own(tmp_path, size=13).x.shape == (5, 13, 13)
+    assert read_data(tmp_path).x.shape == (5, size, size)
+    assert read_data(tmp_path, size=13).x.shape == (5, 13, 13)
 
 
 def test_the_middle_is_kept(tmp_path: Path) -> None:
@@ -96,7 +97,7 @@ def test_the_middle_is_kept(tmp_path: Path) -> None:
     wide = np.zeros((16, 48), np.uint8)
     wide[:, 16:32] = noise(3, 16, 16)
     save(tmp_path / "cat/wide.png", wide)
-    assert np.array_equal(the_one(read_own(tmp_path), "cat/wide.png"), wide[:, 16:32])
+    assert np.array_equal(the_one(read_data(tmp_path), "cat/wide.png"), wide[:, 16:32])
 
 
 @pytest.mark.parametrize("suffix", ["jpg", "png", "tif", "webp"])
@@ -107,7 +108,7 @@ def test_exif_orientation_is_applied(tmp_path: Path, suffix: str) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # turn by 90 degrees clockwise to view
     save(tmp_path / f"cat/turned.{suffix}", Image.fromarray(np.rot90(upright).copy()), exif=exif)
-    seen = the_one(read_own(tmp_path), f"cat/turned.{suffix}")
+    seen = the_one(read_data(tmp_path), f"cat/turned.{suffix}")
     seen = seen if seen.ndim == 2 else seen[..., 0]  # webp is always in color
     assert seen[:6].min() > 200
     assert seen[10:].max() < 55
@@ -133,7 +134,7 @@ def test_modes(tmp_path: Path, mode: str) -> None:
     # Neither format holds every mode.
     name = "cat/m.tif" if mode in ("CMYK", "PA") else "cat/m.png"
     save(tmp_path / name, image)
-    data = read_own(tmp_path)
+    data = read_data(tmp_path)
     seen = the_one(data, name)
     assert data.x.ndim == (3 if gray else 4)
     first = {"I;16": 100, "L": 255, "1": 255, "LA": 255, "PA": 255, "RGBA": 255}.get(mode, RED)
@@ -149,7 +150,7 @@ def test_a_palette_with_a_transparent_color_is_laid_on_white(tmp_path: Path) -> 
     image.putpixel((3, 0), 1)
     save(tmp_path / "cat/t.gif", image, transparency=1)
     save(tmp_path / "cat/t.png", image, transparency=1)
-    data = read_own(tmp_path)
+    data = read_data(tmp_path)
     for name in ("cat/t.gif", "cat/t.png"):
         assert the_one(data, name)[0, 3].tolist() == [255, 255, 255]
         assert the_one(data, name)[0, 0].tolist() == list(GREEN)
@@ -158,7 +159,7 @@ def test_a_palette_with_a_transparent_color_is_laid_on_white(tmp_path: Path) -> 
 def test_half_transparent_gray_is_laid_on_white(tmp_path: Path) -> None:
     two_classes(tmp_path)
     save(tmp_path / "cat/h.png", Image.new("LA", (16, 16), (0, 51)))  # a fifth
-    assert np.unique(the_one(read_own(tmp_path), "cat/h.png")).tolist() == [204]
+    assert np.unique(the_one(read_data(tmp_path), "cat/h.png")).tolist() == [204]
 
 
 def bomb(side: int) -> bytes:
@@ -209,7 +210,7 @@ def test_a_bad_image_is_named_or_left_out(tmp_path: Path, kind: str) -> None:
     arrays = two_classes(tmp_path)
     bad_file(kind, tmp_path / "cat/b.png")
     assert_refused(tmp_path, "cat/b.png", "skip_bad", REASONS[kind])
-    data = read_own(tmp_path, skip_bad=True, size=16)
+    data = read_data(tmp_path, skip_bad=True, size=16)
     assert data.names == tuple(arrays)
     assert np.array_equal(data.x, np.stack(list(arrays.values())))
     assert data.remarks == ("1 image could not be read and was left out: cat/b.png",)
@@ -229,7 +230,7 @@ def test_bad_images_are_counted_and_five_are_named(tmp_path: Path) -> None:
     two_classes(tmp_path)
     for i in range(7):
         (tmp_path / f"cat/bad{i}.jpg").write_bytes(b"x")
-    (remark,) = read_own(tmp_path, skip_bad=True).remarks
+    (remark,) = read_data(tmp_path, skip_bad=True).remarks
     assert remark.startswith("7 images could not be read and were left out: cat/bad0.jpg, ")
     assert remark.endswith("cat/bad4.jpg and 2 more")
 
@@ -238,7 +239,7 @@ def test_a_bad_color_image_does_not_color_the_others(tmp_path: Path) -> None:
     arrays = two_classes(tmp_path)
     raw = save(tmp_path / "cat/b.png", noise(1, 64, 64, 3)).read_bytes()
     (tmp_path / "cat/b.png").write_bytes(raw[:2000])
-    assert np.array_equal(read_own(tmp_path, skip_bad=True).x, np.stack(list(arrays.values())))
+    assert np.array_equal(read_data(tmp_path, skip_bad=True).x, np.stack(list(arrays.values())))
 
 
 def test_only_bad_images(tmp_path: Path) -> None:
@@ -259,7 +260,7 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
     assert_refused(folder, "cat/broken.png")
     (folder / "cat/broken.png").unlink()
     assert_refused(folder, "cat/link.png", "leads out")
-    data = read_own(folder, skip_bad=True)
+    data = read_data(folder, skip_bad=True)
     assert set(data.names) == {*arrays, "cat/inside.png"}
     assert data.remarks == ("2 images could not be read and were left out: cat/link.png, horse",)
     (folder / "cat/link.png").unlink()
@@ -271,11 +272,11 @@ def test_hidden_files_are_passed_over_and_others_counted(tmp_path: Path) -> None
     for name in (".hidden/a.png", "cat/._a.png", "cat/.DS_Store"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"")
-    assert read_own(tmp_path).names == tuple(arrays)
-    assert read_own(tmp_path).remarks == ()
+    assert read_data(tmp_path).names == tuple(arrays)
+    assert read_data(tmp_path).remarks == ()
     (tmp_path / "notes.txt").write_text("x")
     (tmp_path / "cat/notes.txt").write_text("x")
-    assert read_own(tmp_path).remarks == ("2 files that are not images were ignored",)
+    assert read_data(tmp_path).remarks == ("2 files that are not images were ignored",)
 
 
 def test_remarks_on_sizes_single_images_and_duplicates(tmp_path: Path) -> None:
@@ -283,7 +284,7 @@ def test_remarks_on_sizes_single_images_and_duplicates(tmp_path: Path) -> None:
     save(tmp_path / "eel/a.png", noise(8, 129, 129))
     for name in ("dog/same.png", "unlabeled/same.png"):
         save(tmp_path / name, arrays["cat/a.png"])
-    assert read_own(tmp_path).remarks == (
+    assert read_data(tmp_path).remarks == (
         "the images differ widely in size, with sides from 16 to 129 pixels",
         "1 class has a single labeled example: eel",
         "1 example is in different classes with the same content: cat/a.png = dog/same.png",
@@ -297,7 +298,7 @@ def test_folders_that_cannot_be_learned_from(tmp_path: Path) -> None:
 
 
 def test_images_without_any_label_can_be_predicted_on(tmp_path: Path) -> None:
-    data = read_own(flat(tmp_path, ("a.png", "b.png")))
+    data = read_data(flat(tmp_path, ("a.png", "b.png")))
     assert data.y.tolist() == [None, None]
     assert data.remarks == ("no example has a label",)
 
@@ -305,7 +306,7 @@ def test_images_without_any_label_can_be_predicted_on(tmp_path: Path) -> None:
 def test_images_beside_the_class_folders(tmp_path: Path) -> None:
     two_classes(tmp_path)
     save(tmp_path / "stray.png", noise(7, 16, 16))
-    data = read_own(tmp_path)
+    data = read_data(tmp_path)
     assert (data.names[-2], data.y[-2]) == ("stray.png", None)
     assert data.remarks == ("images outside the class folders count as unlabeled",)
 
@@ -318,8 +319,8 @@ def test_reading_twice_is_the_same_and_leaves_no_trace(tmp_path: Path) -> None:
     for i in range(30):
         save(tmp_path / "ab"[i % 2] / f"{i * 7 % 30}.jpg", noise(i, 30 + i, 40, 3))
     before, calls = listing(), []
-    one = read_own(tmp_path, progress=lambda done, total: calls.append((done, total)))
-    other = read_own(tmp_path)
+    one = read_data(tmp_path, progress=lambda done, total: calls.append((done, total)))
+    other = read_data(tmp_path)
     assert listing() == before
     assert calls == [(i + 1, 30) for i in range(30)]
     assert (one.names, one.y.tolist(), one.remarks) == (other.names, other.y.tolist(), other.remarks)
@@ -343,7 +344,7 @@ def test_reading_twice_is_the_same_and_leaves_no_trace(tmp_path: Path) -> None:
 def test_a_file_of_labels(tmp_path: Path, text: str) -> None:
     labels = flat(tmp_path) / "labels.csv"
     labels.write_bytes(text.encode())
-    data = read_own(tmp_path, labels=labels)
+    data = read_data(tmp_path, labels=labels)
     assert data.names == ("a.png", "b.png", "sub/c.png")
     assert data.y.tolist() == ["x", "y", None]
     assert data.remarks == ("2 classes have a single labeled example: x, y",)  # and the labels are no ignored file
@@ -352,7 +353,7 @@ def test_a_file_of_labels(tmp_path: Path, text: str) -> None:
 def test_a_named_column_of_labels(tmp_path: Path) -> None:
     labels = flat(tmp_path) / "labels.csv"
     labels.write_text("path,label,kind\na.png,1,x\nb.png,1,y\n")
-    assert read_own(tmp_path, labels=labels, label_column="kind").y.tolist() == ["x", "y", None]
+    assert read_data(tmp_path, labels=labels, label_column="kind").y.tolist() == ["x", "y", None]
     assert_refused(tmp_path, "'sort'", "kind", labels=labels, label_column="sort")
     assert_refused(tmp_path, "'kind'", "labels", label_column="kind")
 
@@ -380,7 +381,7 @@ def test_labels_of_images_that_are_not_there(tmp_path: Path) -> None:
     labels = flat(tmp_path / "images").parent / "labels.csv"
     labels.write_text("path,label\na.png,x\ngone.png,z\nb.png,y\nlost.png,x\n")
     assert_refused(tmp_path / "images", "'gone.png'", "line 3", "skip_bad", labels=labels)
-    data = read_own(tmp_path / "images", labels=labels, skip_bad=True)
+    data = read_data(tmp_path / "images", labels=labels, skip_bad=True)
     assert data.y.tolist() == ["x", "y", None]
     assert data.remarks[:2] == (
         f"2 lines of {labels} without an image were left out: gone.png, lost.png",
@@ -393,10 +394,10 @@ def test_a_class_without_an_image_that_can_be_read(tmp_path: Path) -> None:
     (tmp_path / "eel").mkdir()
     (tmp_path / ".hidden").mkdir()
     (tmp_path / "Unlabeled").mkdir()
-    assert read_own(tmp_path).remarks == ("1 class has no image that can be read: eel",)
+    assert read_data(tmp_path).remarks == ("1 class has no image that can be read: eel",)
     (tmp_path / "eel/a.png").write_bytes(b"")
     assert_refused(tmp_path, "eel/a.png")
-    assert read_own(tmp_path, skip_bad=True).remarks[1] == "1 class has no image that can be read: eel"
+    assert read_data(tmp_path, skip_bad=True).remarks[1] == "1 class has no image that can be read: eel"
 
 
 # --- arrays ---
@@ -407,7 +408,7 @@ def test_features_from_an_npz(tmp_path: Path, x_name: str, y_name: str) -> None:
     x = np.random.default_rng(0).normal(size=(5, 3))
     arrays: dict[str, Any] = {x_name: x, y_name: np.array([1, 0, -1, 2, 0])}
     np.savez(tmp_path / "d.npz", **arrays)
-    data = read_own(tmp_path / "d.npz")
+    data = read_data(tmp_path / "d.npz")
     assert data.x.dtype == np.float32
     assert np.array_equal(data.x, x.astype(np.float32))
     assert data.y.tolist() == ["1", "0", None, "2", "0"]
@@ -426,7 +427,7 @@ def test_features_from_an_npz(tmp_path: Path, x_name: str, y_name: str) -> None:
 )
 def test_labels_become_texts(tmp_path: Path, labels: NDArray[Any], expected: list[str | None]) -> None:
     np.savez(tmp_path / "d.npz", x=np.eye(3), y=labels)
-    assert read_own(tmp_path / "d.npz").y.tolist() == expected
+    assert read_data(tmp_path / "d.npz").y.tolist() == expected
 
 
 def test_images_from_an_npz(tmp_path: Path) -> None:
@@ -440,7 +441,7 @@ def test_images_from_an_npz(tmp_path: Path) -> None:
     }
     for name, (images, expected) in given.items():
         np.savez(tmp_path / f"{name}.npz", images=images)
-        data = read_own(tmp_path / f"{name}.npz")
+        data = read_data(tmp_path / f"{name}.npz")
         assert data.x.dtype == np.uint8
         assert np.array_equal(data.x, expected)
         assert data.remarks == ("no example has a label",)
@@ -487,7 +488,7 @@ def test_an_npy_with_labels_in_lines(tmp_path: Path, name: str, text: str) -> No
     x = noise(0, 4, 3).astype(np.float32)
     np.save(tmp_path / "x.npy", x)
     (tmp_path / name).write_bytes(text.encode())
-    data = read_own(tmp_path / "x.npy", labels=tmp_path / name)
+    data = read_data(tmp_path / "x.npy", labels=tmp_path / name)
     assert data.y.tolist() == ["a", None, None, "b"]
     assert isinstance(data.x, np.memmap)
     assert np.array_equal(data.x, x)
@@ -496,8 +497,8 @@ def test_an_npy_with_labels_in_lines(tmp_path: Path, name: str, text: str) -> No
 def test_an_npy_with_labels_in_another(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.eye(3))
     np.save(tmp_path / "y.npy", np.array([3, -1, 4]))
-    assert read_own(tmp_path / "x.npy", labels=tmp_path / "y.npy").y.tolist() == ["3", None, "4"]
-    assert read_own(tmp_path / "x.npy").y.tolist() == [None] * 3
+    assert read_data(tmp_path / "x.npy", labels=tmp_path / "y.npy").y.tolist() == ["3", None, "4"]
+    assert read_data(tmp_path / "x.npy").y.tolist() == [None] * 3
 
 
 def test_mistakes_in_arrays(tmp_path: Path) -> None:
@@ -529,7 +530,7 @@ def test_mistakes_in_arrays(tmp_path: Path) -> None:
 def test_rows_that_are_not_finite_are_left_out_of_arrays(tmp_path: Path) -> None:
     x = np.array([[1.0, 2.0], [np.nan, 2.0], [5.0, 6.0]])
     np.savez(tmp_path / "d.npz", x=x, y=np.array(["a", "b", "c"]))
-    data = read_own(tmp_path / "d.npz", skip_bad=True)
+    data = read_data(tmp_path / "d.npz", skip_bad=True)
     assert (data.x.tolist(), data.y.tolist(), data.names) == ([[1, 2], [5, 6]], ["a", "c"], ("row 1", "row 3"))
     assert data.remarks[0] == "1 row was left out for lack of a finite number or for too many cells: row 2"
     np.savez(tmp_path / "d.npz", x=x[1:2])
@@ -538,7 +539,7 @@ def test_rows_that_are_not_finite_are_left_out_of_arrays(tmp_path: Path) -> None
 
 def test_constant_features_of_arrays(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([[1.0, 2.0, 3.0], [1.0, 5.0, 3.0]]))
-    assert read_own(tmp_path / "x.npy").remarks[0] == "2 columns are constant: 1, 3"
+    assert read_data(tmp_path / "x.npy").remarks[0] == "2 columns are constant: 1, 3"
 
 
 # --- tables ---
@@ -552,7 +553,7 @@ def table(folder: Path, text: str) -> Path:
 
 
 def test_a_table(tmp_path: Path) -> None:
-    data = read_own(table(tmp_path, "a,Label,b\n1,x,2.5\n3,,4\n5,-1,1e3\n7, NA ,-2\n8,x,0\n9,NA,0\n"))
+    data = read_data(table(tmp_path, "a,Label,b\n1,x,2.5\n3,,4\n5,-1,1e3\n7, NA ,-2\n8,x,0\n9,NA,0\n"))
     assert data.x.dtype == np.float32
     assert data.x.tolist() == [[1, 2.5], [3, 4], [5, 1000], [7, -2], [8, 0], [9, 0]]
     assert data.y.tolist() == ["x", None, None, "NA", "x", "NA"]
@@ -563,8 +564,8 @@ def test_a_table(tmp_path: Path) -> None:
 
 def test_which_column_has_the_labels(tmp_path: Path) -> None:
     path = table(tmp_path, "x,y,class\n1,2,01\n3,4,02\n")
-    assert read_own(path).y.tolist() == ["01", "02"]  # class comes before y, and its texts stay as written
-    assert read_own(path, label_column="x").y.tolist() == ["1", "3"]
+    assert read_data(path).y.tolist() == ["01", "02"]  # class comes before y, and its texts stay as written
+    assert read_data(path, label_column="x").y.tolist() == ["1", "3"]
     assert_refused(path, "'z'", "'x', 'y', 'class'", label_column="z")
     assert_refused(table(tmp_path, "p,q\n1,2\n"), "label_column", "'p', 'q'")
 
@@ -581,7 +582,7 @@ def test_mistakes_in_a_table(tmp_path: Path) -> None:
 
 
 def test_rows_with_gaps_are_left_out_of_a_table(tmp_path: Path) -> None:
-    data = read_own(table(tmp_path, "a,b,c,y\n1,2,5,u\n3,,5,v\n5,2,5,w\n"), skip_bad=True)
+    data = read_data(table(tmp_path, "a,b,c,y\n1,2,5,u\n3,,5,v\n5,2,5,w\n"), skip_bad=True)
     assert (data.x.tolist(), data.y.tolist(), data.names) == ([[1, 2, 5], [5, 2, 5]], ["u", "w"], ("row 1", "row 3"))
     assert data.remarks == (
         "1 row was left out for lack of a finite number or for too many cells: row 2",
@@ -593,7 +594,7 @@ def test_rows_with_gaps_are_left_out_of_a_table(tmp_path: Path) -> None:
 def test_rows_that_cannot_be_read_are_left_out_and_the_others_keep_their_numbers(tmp_path: Path) -> None:
     path = table(tmp_path, "a,b,y\n1,2,u\n3,4,v,9\n5,red,w\n7,8,u\n9,10,v\n11,12,u,9,9\n")
     assert_refused(path, "cannot be read as a table", "line 3")
-    data = read_own(path, skip_bad=True)
+    data = read_data(path, skip_bad=True)
     assert (data.x.tolist(), data.y.tolist()) == ([[1, 2], [7, 8], [9, 10]], ["u", "u", "v"])
     assert data.names == ("row 1", "row 4", "row 5")
     left = "3 rows were left out for lack of a finite number or for too many cells: row 2, row 3, row 6"
@@ -605,9 +606,9 @@ def test_rows_that_cannot_be_read_are_left_out_and_the_others_keep_their_numbers
 
 def test_a_table_in_several_chunks_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = table(tmp_path, "a,b,y\n" + "".join(f"{i},{i * i},{'uvw'[i % 3]}\n" for i in range(40)) + "1,2,3,4\n,1,u\n")
-    whole = read_own(path, skip_bad=True)
+    whole = read_data(path, skip_bad=True)
     monkeypatch.setattr(tables.table_rows, "__defaults__", (7,))
-    parts = read_own(path, skip_bad=True)
+    parts = read_data(path, skip_bad=True)
     assert np.array_equal(whole.x, [[i, i * i] for i in range(40)]) and np.array_equal(parts.x, whole.x)
     assert (parts.y.tolist(), parts.names) == (whole.y.tolist(), whole.names)
     assert parts.remarks == whole.remarks == (
@@ -616,7 +617,7 @@ def test_a_table_in_several_chunks_is_the_same(tmp_path: Path, monkeypatch: pyte
 
 
 def test_rows_that_are_the_same_but_labeled_differently(tmp_path: Path) -> None:
-    data = read_own(table(tmp_path, "a,y\n1,u\n2,v\n1,v\n1,\n2,v\n1,u\n"))
+    data = read_data(table(tmp_path, "a,y\n1,u\n2,v\n1,v\n1,\n2,v\n1,u\n"))
     assert data.remarks == ("1 example is in different classes with the same content: row 1 = row 3 = row 6",)
     assert data.twins.tolist() == [0, 1, 0, 0, 1, 0]
 
@@ -628,7 +629,7 @@ def test_a_parquet_table(tmp_path: Path) -> None:
     frame.index = [7, 8, 9]  # an index is no feature
     path = tmp_path / "t.parquet"
     frame.to_parquet(path)
-    data = read_own(path, skip_bad=True)
+    data = read_data(path, skip_bad=True)
     assert (data.x.tolist(), data.y.tolist(), data.columns) == ([[1, 1], [3, 3]], ["0", "2"], ("a", "b"))
     assert_refused(path, "row 2", "'b'")
     path.write_bytes(path.read_bytes()[:-20])
@@ -639,7 +640,7 @@ def test_a_parquet_file(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     pandas = pytest.importorskip("pandas")
     pandas.DataFrame({"a": [1.5, 2.5], "y": ["u", None]}).to_parquet(tmp_path / "t.parquet")
-    data = read_own(tmp_path / "t.parquet")
+    data = read_data(tmp_path / "t.parquet")
     assert (data.x.tolist(), data.y.tolist()) == ([[1.5], [2.5]], ["u", None])
 
 

@@ -16,8 +16,9 @@ from PIL import Image
 
 from ict.base.errors import UserError
 from ict.data.array_inputs import fit_inputs
-from ict.data.user import stream as user_stream
-from ict.data.user.read import read_own
+from ict.data.user import arrays, images, read, tables
+from ict.data.user.read import read_data, stream_data
+from ict.data.user.records import Chunk
 from ict.fit.predict import STDOUT, predict_files
 from ict.models.saved_model import SavedModel, load_model, save_model
 from ict.models.trained_network import TrainedNetwork
@@ -80,16 +81,16 @@ def test_chunks_give_the_numbers_of_one_piece_and_few_are_held(
 ) -> None:
     path = some_data(kind, tmp_path)
     model = a_model(tmp_path / "model", noise(1, 5, 8, 8) if kind in ("images", "pixels") else FEATURES)
-    if kind in ("csv", "parquet"):  # what `read_own` asks of a table to fit to
+    if kind in ("csv", "parquet"):  # what `read_data` asks of a table to fit to
         whole, names = FEATURES, tuple(f"row {i + 1}" for i in range(N))
     else:
-        data = read_own(path, size=8) if path.is_dir() else read_own(path)
+        data = read_data(path, size=8) if path.is_dir() else read_data(path)
         whole, names = data.x, data.names
     expected = load_model(model).predict_proba(whole)
 
-    made: list[weakref.ref[user_stream.Chunk]] = []
+    made: list[weakref.ref[Chunk]] = []
     held, sizes = [], []
-    predict, chunk = SavedModel.predict_proba, user_stream.Chunk
+    predict = SavedModel.predict_proba
 
     def spy(self: SavedModel, x: NDArray[Any]) -> NDArray[Any]:
         sizes.append(len(x))
@@ -97,13 +98,14 @@ def test_chunks_give_the_numbers_of_one_piece_and_few_are_held(
         held.append(sum(reference() is not None for reference in made))
         return predict(self, x)
 
-    def watched(*args: Any) -> user_stream.Chunk:
-        new = chunk(*args)
+    def watched(*args: Any) -> Chunk:
+        new = Chunk(*args)
         made.append(weakref.ref(new))
         return new
 
-    monkeypatch.setattr(user_stream, "CHUNK", 7)
-    monkeypatch.setattr(user_stream, "Chunk", watched)
+    monkeypatch.setattr(read, "CHUNK", 7)
+    for reader in (images, arrays, tables):
+        monkeypatch.setattr(reader, "Chunk", watched)
     monkeypatch.setattr(SavedModel, "predict_proba", spy)
     seen: list[tuple[int, int | None]] = []
     said = predict_files(
@@ -122,8 +124,6 @@ def test_chunks_give_the_numbers_of_one_piece_and_few_are_held(
 
 def test_tables_are_read_a_chunk_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The readers themselves hand out chunks, whatever is done with them later."""
-    from ict.data.user import tables
-
     frames: list[int] = []
     given = tables._frames
 
@@ -133,9 +133,9 @@ def test_tables_are_read_a_chunk_at_a_time(tmp_path: Path, monkeypatch: pytest.M
             yield frame
 
     monkeypatch.setattr(tables, "_frames", spy)
-    monkeypatch.setattr(user_stream, "CHUNK", 7)
+    monkeypatch.setattr(read, "CHUNK", 7)
     for suffix in ("csv", "parquet"):
-        stream = user_stream.stream_own(a_table(tmp_path / f"t.{suffix}", FEATURES), (4,), (), False)
+        stream = stream_data(a_table(tmp_path / f"t.{suffix}", FEATURES), (4,), (), False)
         assert frames == [], "nothing is read before it is asked for"
         next(stream.chunks)
         assert frames == [7]
@@ -172,7 +172,7 @@ def test_gray_images_for_a_model_of_colored_ones_and_the_other_way(tmp_path: Pat
 
 
 def test_bad_images_and_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(user_stream, "CHUNK", 4)
+    monkeypatch.setattr(read, "CHUNK", 4)
     images, out = some_data("images", tmp_path), tmp_path / "p.csv"
     model = a_model(tmp_path / "model", noise(1, 5, 8, 8))
     for name in ("y/bad.png", "z/worse.png"):

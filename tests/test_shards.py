@@ -14,8 +14,9 @@ import torch
 from ict.base.errors import UserError
 from ict.data.dataset import Dataset
 from ict.data.shards import INDEX, WindowOrder, shards
-from ict.data.user.read import read_own
-from ict.data.write_shards import Block, shard_dataset, shard_own, write_shards
+from ict.data.user.read import read_data
+from ict.data.user.write_shards import shard_data
+from ict.data.write_shards import Block, shard_dataset, write_shards
 from ict.experiment.prepare import load_data, prepare
 from ict.experiment.run import train
 from ict.recipes.recipe import change
@@ -104,12 +105,12 @@ def test_own_images_and_tables_become_shards(tmp_path: Path) -> None:
     images = draws.integers(0, 256, (9, 5, 6, 3), dtype=np.uint8)
     names = np.array(["cat", "dog", "", "cat", "dog", "cat", "", "", "dog"])
     np.savez(tmp_path / "own.npz", x=images, y=names)
-    shard_own(read_own(tmp_path / "own.npz"), tmp_path / "images", 4)
+    shard_data(read_data(tmp_path / "own.npz"), tmp_path / "images", 4)
     read = shards(tmp_path / "images", 0)
     assert read.classes == ("cat", "dog") and read.train.y.tolist() == [0, 1, -1, 0, 1, 0, -1, -1, 1]
     assert np.array_equal(read.train.x[torch.arange(9)].numpy(), images.transpose(0, 3, 1, 2)) and not len(read.test)
     (tmp_path / "own.csv").write_text("a,b,label\n1,2,yes\n3,4,no\n5,6,\n")
-    shard_own(read_own(tmp_path / "own.csv"), tmp_path / "table", 2)
+    shard_data(read_data(tmp_path / "own.csv"), tmp_path / "table", 2)
     table = shards(tmp_path / "table", 0)
     assert table.shape == (2,) and table.train.x[2].tolist() == [5, 6] and table.train.x.dtype == torch.float32
 

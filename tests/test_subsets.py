@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ict.base.errors import UserError
-from ict.data.user.read import OwnData, label_texts
+from ict.data.user.records import UserData, label_strings
 from ict.data.user.subsets import GivenSubsets, Subsets, arrange, read_subsets
 from tests.test_cli import ict
 from tests.test_own import noise, save, two_classes
@@ -20,7 +20,7 @@ NOTHING = np.empty(0, np.int64)
 def some(x: list[list[float]], y: str, **rows: Any) -> tuple[GivenSubsets, Any]:
     """Examples with a letter each for the label, '-' where it is unknown."""
     names = tuple(f"e{i}" for i in range(len(x)))
-    data = OwnData(np.array(x, np.float32), label_texts([None if c == "-" else c for c in y]), names, ())
+    data = UserData(np.array(x, np.float32), label_strings([None if c == "-" else c for c in y]), names, ())
     codes = np.array([-1 if c == "-" else sorted(set(y) - {"-"}).index(c) for c in y])
     return GivenSubsets(data, (), **{name: np.array(value) for name, value in rows.items()}), codes
 

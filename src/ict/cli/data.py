@@ -40,8 +40,9 @@ def shard(
 ) -> None:
     """Write examples as a folder of shards. 'ict train --set dataset=shards' reads it without loading all of it."""
     from ict.data import DATASETS
-    from ict.data.user.read import read_own
-    from ict.data.write_shards import shard_dataset, shard_own
+    from ict.data.user.read import read_data
+    from ict.data.user.write_shards import shard_data
+    from ict.data.write_shards import shard_dataset
     from ict.fit.predict import only_read
 
     path = Path(source)
@@ -50,5 +51,5 @@ def shard(
         typer.echo(shard_dataset(DATASETS[source](Path(where) if where else None, 0), out, size))
         return
     only_read(path, out)
-    data = read_own(path, labels=labels, label_column=label_column, size=side, skip_bad=skip_bad)
-    typer.echo("\n".join([*data.remarks, shard_own(data, out, size)]))
+    data = read_data(path, labels=labels, label_column=label_column, size=side, skip_bad=skip_bad)
+    typer.echo("\n".join([*data.remarks, shard_data(data, out, size)]))

@@ -13,11 +13,8 @@ from numpy.typing import NDArray
 from ict.base.errors import UserError
 from ict.base.fields import positive
 from ict.base.files import write_json
-from ict.data.array_inputs import channels_first
 from ict.data.dataset import Dataset
-from ict.data.labels import encode
 from ict.data.shards import DTYPES, FORMAT, INDEX, SUBSETS, digest
-from ict.data.user.read import OwnData
 
 Block = tuple[NDArray[Any], NDArray[np.int64]]
 """Some examples [n, C, H, W] or [n, F], and their labels, -1 where unknown."""
@@ -49,13 +46,6 @@ def write_shards(out: Path, subsets: Mapping[str, Iterable[Block]], classes: Ite
         f"{out}: {counts['train']:,} training and {counts['test']:,} test examples of {shape} {index['dtype']} "
         f"in {len(index['classes'])} classes, {sum(len(index[subset]) for subset in SUBSETS)} shards"
     )
-
-
-def shard_own(data: OwnData, out: Path, size: int) -> str:
-    """Own data that was read into memory."""
-    known = encode(data.y, len(data.y))
-    x = channels_first(data.x)
-    return write_shards(out, {"train": [(x, known.labels)]}, map(str, known.classes), size)
 
 
 def shard_dataset(data: Dataset, out: Path, size: int) -> str:

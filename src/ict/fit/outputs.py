@@ -10,7 +10,7 @@ import torch
 from ict.base.array_types import Array, Rows
 from ict.base.files import write_atomic
 from ict.data.labels import UNLABELED
-from ict.data.user.read import OwnData
+from ict.data.user.records import UserData
 from ict.data.user.subsets import Subsets
 from ict.estimators.auto import Choice
 from ict.estimators.calibrate import Calibration
@@ -36,7 +36,7 @@ class Fit:
     method: str
     choice: Choice | None  # where methods were compared
     calibration: Calibration
-    data: OwnData
+    data: UserData
     labels: Rows  # of all the data, -1 where unknown
     rows: Subsets
     seed: int

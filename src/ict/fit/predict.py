@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from ict.base.errors import UserError
 from ict.base.files import replacing
-from ict.data.user.read import Progress, counted, images_left_out, made_gray, rows_left_out
-from ict.data.user.stream import Chunk, stream_own
+from ict.data.user.read import stream_data
+from ict.data.user.records import Chunk, Progress
+from ict.data.user.remarks import counted, images_left_out, made_gray, rows_left_out
 from ict.models.saved_model import SavedModel, load_model
 
 STDOUT = Path("-")
@@ -31,7 +32,7 @@ def predict_files(
     """Predictions for every example of a file or folder, labeled or not; what there is to tell, in words."""
     only_read(path, out)
     loaded = load_model(model, allow_code)
-    stream = stream_own(path, loaded.inputs.shape, loaded.columns, skip_bad)
+    stream = stream_data(path, loaded.inputs.shape, loaded.columns, skip_bad)
     done, bad, grayed = 0, list[str](), list[str]()
 
     def watched() -> Iterator[Chunk]:

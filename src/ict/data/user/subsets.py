@@ -9,7 +9,9 @@ import numpy as np
 from ict.base.array_types import Rows
 from ict.base.errors import UserError
 from ict.data.labels import UNLABELED
-from ict.data.user.read import OwnData, Progress, counted, listed, read_own
+from ict.data.user.read import read_data
+from ict.data.user.records import Progress, UserData
+from ict.data.user.remarks import counted, listed
 
 Choose = Callable[[Rows], tuple[Rows, Rows]]  # labels, -1 where unknown, to rows to validate on and rows to test on
 
@@ -18,7 +20,7 @@ Choose = Callable[[Rows], tuple[Rows, Rows]]  # labels, -1 where unknown, to row
 class GivenSubsets:
     """Everything that was read, one subset after the other."""
 
-    data: OwnData
+    data: UserData
     sources: tuple[Path, ...]  # where it was read, and nothing may be written
     valid: Rows | None = None  # rows of `data`; none where the fit chooses for itself
     test: Rows | None = None
@@ -45,15 +47,15 @@ def read_subsets(
     skip_bad: bool = False,
     progress: Progress | None = None,
 ) -> GivenSubsets:
-    """Read data as `read_own` does, and subsets of the same kind that carry their labels themselves."""
-    data = read_own(path, labels=labels, label_column=label_column, size=size, skip_bad=skip_bad, progress=progress)
+    """Read data as `read_data` does, and subsets of the same kind that carry their labels themselves."""
+    data = read_data(path, labels=labels, label_column=label_column, size=size, skip_bad=skip_bad, progress=progress)
     classes = {label for label in data.y if label is not None}
     pieces, rows, start = [data], {}, len(data.names)
     for name, source in (("valid", valid), ("test", test)):
         if source is None:
             continue
         images = data.x.ndim > 2 and source.is_dir()
-        subset = read_own(
+        subset = read_data(
             source,
             label_column=None if source.is_dir() else label_column,
             size=data.x.shape[1] if images else None,
@@ -110,7 +112,7 @@ def arrange(given: GivenSubsets, labels: Rows, choose: Choose) -> Subsets:
     return Subsets(train, subsets["valid"], subsets["test"], tuple(remarks))
 
 
-def _pairs(data: OwnData, rows: Rows) -> str:
+def _pairs(data: UserData, rows: Rows) -> str:
     """Each row and the first one with its content, if that is another."""
     firsts = data.twins[rows]
     return listed(
@@ -118,7 +120,7 @@ def _pairs(data: OwnData, rows: Rows) -> str:
     )
 
 
-def _alike(subset: OwnData, source: Path, data: OwnData, path: Path, classes: set[str]) -> OwnData:
+def _alike(subset: UserData, source: Path, data: UserData, path: Path, classes: set[str]) -> UserData:
     """A subset with the names of its own file or folder, its columns in the order of the others."""
     names = tuple(f"{source / name}" if source.is_dir() else f"{source} {name}" for name in subset.names)
     unlabeled = [name for name, label in zip(subset.names, subset.y, strict=True) if label is None]
@@ -140,11 +142,11 @@ def _alike(subset: OwnData, source: Path, data: OwnData, path: Path, classes: se
             f"{source} holds examples of the shape {x.shape[1:]}, but {path} of {data.x.shape[1:]}: make them alike."
         )
     remarks = tuple(f"{source}: {remark}" for remark in subset.remarks)
-    return OwnData(x, subset.y, names, remarks, subset.columns)
+    return UserData(x, subset.y, names, remarks, subset.columns)
 
 
-def _joined(pieces: list[OwnData]) -> OwnData:
-    return OwnData(
+def _joined(pieces: list[UserData]) -> UserData:
+    return UserData(
         np.concatenate([piece.x for piece in pieces]),
         np.concatenate([piece.y for piece in pieces]),
         tuple(name for piece in pieces for name in piece.names),

@@ -1,15 +1,11 @@
-"""Features or images from NumPy files, and features from tables."""
+"""Features from tables, CSV or Parquet."""
 
-import csv
 import importlib
-import io
 import re
 import warnings
-import zipfile
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,71 +13,45 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ict.base.errors import UserError
-from ict.data.array_inputs import has_channels_last
 from ict.data.labels import LABEL_COLUMNS, find_label_column, is_label_column
-from ict.data.user.read import OwnData, counted, label_texts, listed, rows_left_out, text_of
+from ict.data.user.records import Chunk, ReadOptions, Stream, StreamOptions, UserData, label_strings
+from ict.data.user.remarks import counted, listed, unlike_the_model
+from ict.data.user.rows import Block, finite, joined
 
-X_NAMES = ("x", "X", "images", "features", "data")
-Y_NAMES = ("y", "labels", "targets")
-CHUNK = 65536  # rows of a table read at a time
-_ARRAY, _ARCHIVE = b"\x93NUMPY", b"PK"  # how files begin
+CHUNK = 65536  # rows read at a time
 MARK = "\0"  # before the label while a CSV is read
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Rows that can be used, and the names of those that cannot."""
-
-    x: NDArray[Any]
-    y: NDArray[np.object_]
-    names: list[str]
-    bad: list[str]
-
-
-def read_arrays(path: Path, labels: Path | None, skip_bad: bool) -> OwnData:
-    """A .npz with x and perhaps y, or a .npy with x; a .npy of float32 or uint8 stays on disk, memory-mapped."""
-    raw, known = load_arrays(path)
-    if known is not None and labels is not None:
-        raise UserError(f"{path} holds labels itself: leave out {labels}, or remove the labels from {path}.")
-    if labels is not None:
-        y = _label_file(labels, len(raw))
-    elif known is not None:
-        y = _label_array(known, path)
-    else:
-        y = label_texts([None] * len(raw))
-    if len(y) != len(raw):
-        raise UserError(
-            f"{labels or path} has {len(y)} labels for the {len(raw)} rows of {path}: give one label a row."
-        )
-    return _own(path, [array_rows(raw, y, 0, path, skip_bad)], ())
-
-
-def load_arrays(path: Path) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """The inputs as they are in the file, and labels if there are any."""
-    arrays = _load(path)
-    raw = next((arrays[name] for name in X_NAMES if name in arrays), None)
-    if raw is None:
-        with np.load(path, allow_pickle=False) as archive:
-            has = listed(archive.files) or "nothing"
-        raise UserError(f"{path} has no array named {' or '.join(X_NAMES)} but {has}: rename the array of inputs.")
-    return raw, next((arrays[name] for name in Y_NAMES if name in arrays), None)
-
-
-def array_rows(raw: NDArray[Any], y: NDArray[np.object_], start: int, path: Path, skip_bad: bool) -> Rows:
-    """Rows from number `start` of an array on."""
-    x = _inputs(raw, path)
-    numbers = range(start + 1, start + 1 + len(x))
-    return _finite(x, y, numbers, [str(i + 1) for i in range(x.shape[1])], path, skip_bad)
-
-
-def read_table(path: Path, label_column: str | None, skip_bad: bool) -> OwnData:
+def read(path: Path, options: ReadOptions) -> UserData:
     """Every column but the label's as a feature."""
+    if options.labels is not None:
+        raise UserError(f"{path} is a table with its own label column: leave out the labels {options.labels}.")
     names = table_columns(path)
-    label = _label_column(names, path, label_column)
+    label = _label_column(names, path, options.label_column)
     columns = [name for name in names if name != label]
     if not columns:
         raise UserError(f"{path} has only the label column '{label}': add columns with features.")
-    return _own(path, list(table_rows(path, columns, label, skip_bad)), tuple(columns))
+    return joined(path, list(table_rows(path, columns, label, options.skip_bad)), tuple(columns))
+
+
+def stream(path: Path, options: StreamOptions) -> Stream:
+    names, shape = table_columns(path), options.shape
+    if missing := [name for name in options.columns if name not in names]:
+        raise UserError(f"{path} lacks columns that the model was fitted to: add {listed(missing)}.")
+    if options.columns:
+        wanted = list(options.columns)
+    else:
+        wanted = names if (len(names),) == shape else [name for name in names if name != find_label_column(names)]
+    if (len(wanted),) != shape:
+        raise unlike_the_model(path, f"{len(wanted)} features", shape)
+    remarks = []
+    if unknown := [f"'{name}'" for name in names if name not in wanted and not is_label_column(name)]:
+        were = counted(
+            len(unknown), "column that the model does not know was", "columns that the model does not know were"
+        )
+        remarks = [f"{were} ignored: {listed(unknown)}"]
+    rows = table_rows(path, wanted, None, options.skip_bad, options.chunk)
+    return Stream((Chunk(some.x, some.names, some.bad) for some in rows), n_rows(path), remarks)
 
 
 def table_columns(path: Path) -> list[str]:
@@ -102,7 +72,9 @@ def n_rows(path: Path) -> int | None:
     return int(_parquet(path).metadata.num_rows)
 
 
-def table_rows(path: Path, columns: list[str], label: str | None, skip_bad: bool, chunk: int = CHUNK) -> Iterator[Rows]:
+def table_rows(
+    path: Path, columns: list[str], label: str | None, skip_bad: bool, chunk: int = CHUNK
+) -> Iterator[Block]:
     """The rows of a table, so many at a time; labels are unknown without a label column."""
     pandas, too_wide, number, told = _pandas(path), set[int](), 0, 0
     for frame in _frames(pandas, path, label, skip_bad, chunk, too_wide):
@@ -121,125 +93,10 @@ def table_rows(path: Path, columns: list[str], label: str | None, skip_bad: bool
                 text.removeprefix(MARK) if isinstance(text, str) else text
                 for text in values.where(values.notna(), None)
             ]
-        rows = _finite(x, label_texts(y), numbers, [f"'{name}'" for name in columns], path, skip_bad)
+        rows = finite(x, label_strings(y), numbers, [f"'{name}'" for name in columns], path, skip_bad)
         lines, told = sorted(too_wide)[told:], len(too_wide)
         bad = [*rows.bad, *(f"row {i}" for i in lines)]
         yield replace(rows, bad=sorted(bad, key=lambda name: int(name.removeprefix("row "))))
-
-
-def _finite(
-    x: NDArray[Any], y: NDArray[np.object_], numbers: Sequence[int], columns: list[str], path: Path, skip_bad: bool
-) -> Rows:
-    """Rows without those that hold something other than finite numbers."""
-    names = [f"row {i}" for i in numbers]
-    if x.dtype == np.uint8:
-        return Rows(x, y, names, [])
-    bad = np.flatnonzero(~np.isfinite(x).all(axis=1))
-    if not bad.size:
-        return Rows(x, y, names, [])
-    if not skip_bad:
-        column = columns[int(np.flatnonzero(~np.isfinite(x[bad[0]]))[0])]
-        raise UserError(
-            f"{path} has no finite number in {names[bad[0]]}, column {column}: "
-            "fill it in or set skip_bad to leave such rows out."
-        )
-    left = set(bad.tolist())
-    kept = [name for i, name in enumerate(names) if i not in left]
-    return Rows(np.delete(x, bad, axis=0), np.delete(y, bad), kept, [names[i] for i in bad])
-
-
-def _own(path: Path, parts: list[Rows], columns: tuple[str, ...]) -> OwnData:
-    """All rows as one, with remarks."""
-    names, bad = ([name for part in parts for name in getattr(part, of)] for of in ("names", "bad"))
-    if not names:
-        if bad:
-            raise UserError(f"every row of {path} has a feature that is not a finite number: fill them in.")
-        raise UserError(f"{path} has no rows: give one for each example.")
-    x = parts[0].x if len(parts) == 1 else np.concatenate([part.x for part in parts])
-    remarks = rows_left_out(bad)
-    if x.ndim == 2 and len(x) > 1 and (constant := np.flatnonzero((x == x[:1]).all(axis=0))).size:
-        shown = [f"'{columns[i]}'" if columns else str(i + 1) for i in constant]
-        remarks.append(f"{counted(len(shown), 'column is', 'columns are')} constant: {listed(shown)}")
-    return OwnData(x, np.concatenate([part.y for part in parts]), tuple(names), tuple(remarks), columns)
-
-
-def _load(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of a file that have a use, by name. Nothing is ever unpickled: that could run any code."""
-    try:
-        with path.open("rb") as file:
-            if not file.read(len(_ARRAY)).startswith((_ARRAY, _ARCHIVE)):  # numpy takes anything else for a pickle
-                raise EOFError
-        if path.suffix.lower() == ".npy":
-            loaded = np.load(path, mmap_mode="r", allow_pickle=False)
-            if not isinstance(loaded, np.ndarray):
-                raise ValueError
-            return {"x": loaded}
-        # opened here: numpy forgets to close a file that turns out to be damaged
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files if name in X_NAMES + Y_NAMES}
-    except (OSError, ValueError, EOFError, KeyError, TypeError, zipfile.BadZipFile, zlib.error, MemoryError) as error:
-        # as in "Object arrays cannot be loaded" and "Python objects in dtype"
-        if isinstance(error, ValueError) and "bject" in str(error):
-            raise UserError(
-                f"{path} holds Python objects, which are not read because they can run code: "
-                "save arrays of numbers or texts."
-            ) from None
-        raise UserError(f"{path} is damaged or not a NumPy file: save it again with numpy.save or savez.") from None
-
-
-def _inputs(raw: NDArray[Any], path: Path) -> NDArray[Any]:
-    if raw.dtype.kind not in "buif" or raw.ndim not in (2, 3, 4) or 0 in raw.shape:
-        raise UserError(
-            f"{path} has inputs of {raw.dtype} {raw.shape}: give numbers as [n, features], [n, h, w] or [n, h, w, 3]."
-        )
-    if raw.ndim == 2:
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused later
-            return raw.astype(np.float32, copy=False)
-    if raw.ndim == 4:
-        if not has_channels_last(raw.shape):
-            raw = raw.transpose(0, 2, 3, 1)
-        if raw.shape[3] not in (1, 3):
-            raise UserError(f"{path} has images of shape {raw.shape}: give one channel (gray) or three (RGB).")
-        raw = raw[..., 0] if raw.shape[3] == 1 else raw
-    if raw.dtype == np.uint8:
-        return raw
-    with np.errstate(invalid="ignore"):
-        pixels = raw.astype(np.uint8)
-    if not np.array_equal(pixels, raw):
-        raise UserError(f"{path} has pixels that are not whole numbers from 0 to 255: scale and round them to uint8.")
-    return pixels
-
-
-def _label_array(raw: NDArray[Any], path: Path) -> NDArray[np.object_]:
-    if raw.dtype.kind not in "buifUS" or raw.ndim not in (1, 2) or (raw.ndim == 2 and raw.shape[1] != 1):
-        raise UserError(f"{path} has labels of {raw.dtype} {raw.shape}: give one number or text for each example.")
-    return label_texts(raw.ravel().tolist())
-
-
-def _label_file(path: Path, n: int) -> NDArray[np.object_]:
-    """A .npy, or one label a line, where a blank line is an unknown label."""
-    if path.suffix.lower() == ".npy":
-        return _label_array(_load(path)["x"], path)
-    text = text_of(path)
-    if path.suffix.lower() == ".csv":
-        rows = csv_rows(path, text)
-        wide = next((i for i, row in enumerate(rows) if len(row) > 1), None)
-        if wide is not None:
-            raise UserError(f"{path} has {len(rows[wide])} columns in line {wide + 1}: give one label a line.")
-        lines = ["".join(row) for row in rows]
-    else:
-        lines = text.removesuffix("\n").split("\n")
-    if len(lines) == n + 1 and is_label_column(lines[0]):
-        lines = lines[1:]  # a header
-    return label_texts(lines)
-
-
-def csv_rows(path: Path, text: str) -> list[list[str]]:
-    """The cells of each line, none for a blank one."""
-    try:
-        return list(csv.reader(io.StringIO(text, newline=""), strict=True))
-    except csv.Error as error:
-        raise UserError(f"{path} is not a readable CSV file ({error}): mend it or save it again.") from None
 
 
 def _pandas(path: Path) -> Any:

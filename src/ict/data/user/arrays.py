@@ -1,0 +1,150 @@
+"""Features or images from NumPy files."""
+
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ict.base.array_types import Array
+from ict.base.errors import UserError
+from ict.data.array_inputs import has_channels_last
+from ict.data.labels import is_label_column
+from ict.data.user.records import Chunk, ReadOptions, Stream, StreamOptions, UserData, label_strings
+from ict.data.user.remarks import listed, unlike_the_model
+from ict.data.user.rows import Block, finite, joined
+from ict.data.user.text_files import csv_rows, text_of
+
+X_NAMES = ("x", "X", "images", "features", "data")
+Y_NAMES = ("y", "labels", "targets")
+_ARRAY, _ARCHIVE = b"\x93NUMPY", b"PK"  # how files begin
+
+
+def read(path: Path, options: ReadOptions) -> UserData:
+    """A .npz with x and perhaps y, or a .npy with x; a .npy of float32 or uint8 stays on disk, memory-mapped."""
+    labels = options.labels
+    if options.label_column is not None:
+        raise UserError(f"label_column '{options.label_column}' needs a table, but {path} holds arrays: leave it out.")
+    raw, known = _inputs_and_labels(path)
+    if known is not None and labels is not None:
+        raise UserError(f"{path} holds labels itself: leave out {labels}, or remove the labels from {path}.")
+    if labels is not None:
+        y = _label_file(labels, len(raw))
+    elif known is not None:
+        y = _label_array(known, path)
+    else:
+        y = label_strings([None] * len(raw))
+    if len(y) != len(raw):
+        raise UserError(
+            f"{labels or path} has {len(y)} labels for the {len(raw)} rows of {path}: give one label a row."
+        )
+    return joined(path, [_block(raw, y, 0, path, options.skip_bad)], ())
+
+
+def stream(path: Path, options: StreamOptions) -> Stream:
+    raw, _ = _inputs_and_labels(path)
+    size, shape = options.chunk, options.shape
+
+    def chunks() -> Iterator[Chunk]:
+        for start in range(0, max(len(raw), 1), size):  # one chunk even of nothing, to be refused as in fitting
+            some = raw[start : start + size]
+            rows = _block(some, label_strings([None] * len(some)), start, path, options.skip_bad)
+            x = rows.x
+            if x.ndim == 3 and len(shape) == 3:
+                x = np.repeat(x[..., None], shape[-1], axis=3)  # gray images for a model of colored ones
+            if x.shape[1:] != shape:
+                raise unlike_the_model(path, f"examples of the shape {x.shape[1:]}", shape)
+            yield Chunk(x, rows.names, rows.bad)
+
+    return Stream(chunks(), len(raw), [])
+
+
+def _inputs_and_labels(path: Path) -> tuple[Array, Array | None]:
+    """The inputs as they are in the file, and labels if there are any."""
+    arrays = _load(path)
+    raw = next((arrays[name] for name in X_NAMES if name in arrays), None)
+    if raw is None:
+        with np.load(path, allow_pickle=False) as archive:
+            has = listed(archive.files) or "nothing"
+        raise UserError(f"{path} has no array named {' or '.join(X_NAMES)} but {has}: rename the array of inputs.")
+    return raw, next((arrays[name] for name in Y_NAMES if name in arrays), None)
+
+
+def _block(raw: Array, y: NDArray[np.object_], start: int, path: Path, skip_bad: bool) -> Block:
+    """Rows from number `start` of an array on."""
+    x = _pixels_or_features(raw, path)
+    numbers = range(start + 1, start + 1 + len(x))
+    return finite(x, y, numbers, [str(i + 1) for i in range(x.shape[1])], path, skip_bad)
+
+
+def _load(path: Path) -> dict[str, Array]:
+    """The arrays of a file that have a use, by name. Nothing is ever unpickled: that could run any code."""
+    try:
+        with path.open("rb") as file:
+            if not file.read(len(_ARRAY)).startswith((_ARRAY, _ARCHIVE)):  # numpy takes anything else for a pickle
+                raise EOFError
+        if path.suffix.lower() == ".npy":
+            loaded = np.load(path, mmap_mode="r", allow_pickle=False)
+            if not isinstance(loaded, np.ndarray):
+                raise ValueError
+            return {"x": loaded}
+        # opened here: numpy forgets to close a file that turns out to be damaged
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files if name in X_NAMES + Y_NAMES}
+    except (OSError, ValueError, EOFError, KeyError, TypeError, zipfile.BadZipFile, zlib.error, MemoryError) as error:
+        # as in "Object arrays cannot be loaded" and "Python objects in dtype"
+        if isinstance(error, ValueError) and "bject" in str(error):
+            raise UserError(
+                f"{path} holds Python objects, which are not read because they can run code: "
+                "save arrays of numbers or strings."
+            ) from None
+        raise UserError(f"{path} is damaged or not a NumPy file: save it again with numpy.save or savez.") from None
+
+
+def _pixels_or_features(raw: Array, path: Path) -> Array:
+    if raw.dtype.kind not in "buif" or raw.ndim not in (2, 3, 4) or 0 in raw.shape:
+        raise UserError(
+            f"{path} has inputs of {raw.dtype} {raw.shape}: give numbers as [n, features], [n, h, w] or [n, h, w, 3]."
+        )
+    if raw.ndim == 2:
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused later
+            return raw.astype(np.float32, copy=False)
+    if raw.ndim == 4:
+        if not has_channels_last(raw.shape):
+            raw = raw.transpose(0, 2, 3, 1)
+        if raw.shape[3] not in (1, 3):
+            raise UserError(f"{path} has images of shape {raw.shape}: give one channel (gray) or three (RGB).")
+        raw = raw[..., 0] if raw.shape[3] == 1 else raw
+    if raw.dtype == np.uint8:
+        return raw
+    with np.errstate(invalid="ignore"):
+        pixels = raw.astype(np.uint8)
+    if not np.array_equal(pixels, raw):
+        raise UserError(f"{path} has pixels that are not whole numbers from 0 to 255: scale and round them to uint8.")
+    return pixels
+
+
+def _label_array(raw: Array, path: Path) -> NDArray[np.object_]:
+    if raw.dtype.kind not in "buifUS" or raw.ndim not in (1, 2) or (raw.ndim == 2 and raw.shape[1] != 1):
+        raise UserError(f"{path} has labels of {raw.dtype} {raw.shape}: give one number or string for each example.")
+    return label_strings(raw.ravel().tolist())
+
+
+def _label_file(path: Path, n: int) -> NDArray[np.object_]:
+    """A .npy, or one label a line, where a blank line is an unknown label."""
+    if path.suffix.lower() == ".npy":
+        return _label_array(_load(path)["x"], path)
+    text = text_of(path)
+    if path.suffix.lower() == ".csv":
+        rows = csv_rows(path, text)
+        wide = next((i for i, row in enumerate(rows) if len(row) > 1), None)
+        if wide is not None:
+            raise UserError(f"{path} has {len(rows[wide])} columns in line {wide + 1}: give one label a line.")
+        lines = ["".join(row) for row in rows]
+    else:
+        lines = text.removesuffix("\n").split("\n")
+    if len(lines) == n + 1 and is_label_column(lines[0]):
+        lines = lines[1:]  # a header
+    return label_strings(lines)

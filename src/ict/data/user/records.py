@@ -1,0 +1,102 @@
+"""What a reader of a user's files gets and returns. Every reader imports this file, and it imports none of them."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ict.base.array_types import Array
+from ict.data.labels import is_unlabeled_text
+
+Progress = Callable[[int, int | None], None]  # how many are done, and of how many where that is known
+
+
+@dataclass(frozen=True)
+class UserData:
+    """Examples in memory: features float32 [n, f], or images uint8 [n, h, w] (gray) or [n, h, w, 3]."""
+
+    x: Array
+    y: NDArray[np.object_]  # the label of each example as a string, None where unknown
+    names: tuple[str, ...]  # a path relative to the folder, or "row 17" counted from 1
+    remarks: tuple[str, ...]  # what the user should know, in plain words
+    columns: tuple[str, ...] = ()  # of a table: the names of the features
+
+    @cached_property
+    def twins(self) -> NDArray[np.int64]:
+        """For every example the first one with the same content, often itself."""
+        first: dict[bytes, int] = {}
+        digests = (hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in self.x)
+        return np.array([first.setdefault(digest, i) for i, digest in enumerate(digests)], np.int64)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some of the examples of a stream, uint8 or float32."""
+
+    x: Array
+    names: list[str]
+    bad: list[str] = field(default_factory=list)  # those that were left out
+    made_gray: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Examples to predict on, a chunk at a time, so that memory does not grow with their number."""
+
+    chunks: Iterator[Chunk]
+    total: int | None  # number of examples, where the file says it
+    remarks: list[str]
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How to read data to learn from."""
+
+    labels: Path | None = None  # a file of labels, for images and arrays
+    label_column: str | None = None  # of a table, or of the file of labels of a folder
+    size: int | None = None  # side of images in pixels; none: chosen from their sizes
+    gray: bool | None = None  # none: images are gray if all their files are
+    skip_bad: bool = False  # leave out what cannot be read, with a remark
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """How to read data to predict on."""
+
+    shape: tuple[int, ...]  # of the examples that the model was fitted to
+    columns: tuple[str, ...]  # the features of the table that it was fitted to, if it was one
+    skip_bad: bool
+    chunk: int  # examples
+
+
+class Reader(Protocol):
+    """What a module that reads one kind of data has."""
+
+    def read(self, path: Path, options: ReadOptions) -> UserData: ...
+
+    def stream(self, path: Path, options: StreamOptions) -> Stream: ...
+
+
+def label_strings(values: Iterable[Any]) -> NDArray[np.object_]:
+    """Labels as stripped strings, None where unknown."""
+    found = [_label_string(value) for value in values]
+    strings = np.empty(len(found), dtype=object)
+    strings[:] = found
+    return strings
+
+
+def _label_string(value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # whole labels become floats where some are missing
+    text = str(value).strip()
+    return None if is_unlabeled_text(text) else text

@@ -1,0 +1,63 @@
+"""What a user should know about data that was read, in plain words."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from ict.base.errors import UserError
+from ict.data.user.records import UserData
+
+
+def listed(names: Sequence[str]) -> str:
+    """Up to five names, and how many more there are."""
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    shown = ", ".join(names[:5]).encode("utf-8", "backslashreplace")  # a file's name need not be UTF-8
+    return shown.decode() + more
+
+
+def counted(n: int, singular: str, plural: str) -> str:
+    """'1 image was' or '2 images were'."""
+    return f"{n} {singular if n == 1 else plural}"
+
+
+def images_left_out(names: Sequence[str]) -> list[str]:
+    could = counted(len(names), "image could not be read and was", "images could not be read and were")
+    return [f"{could} left out: {listed(names)}"] if names else []
+
+
+def rows_left_out(names: Sequence[str]) -> list[str]:
+    were = counted(len(names), "row was", "rows were")
+    return [f"{were} left out for lack of a finite number or for too many cells: {listed(names)}"] if names else []
+
+
+def made_gray(names: Sequence[str]) -> list[str]:
+    were = counted(len(names), "image in color was", "images in color were")
+    return [f"{were} made gray: {listed(names)}"] if names else []
+
+
+def about_labels(data: UserData) -> list[str]:
+    """Classes with a single label, no labels at all, examples that are the same but labeled differently."""
+    counts = Counter(label for label in data.y if label is not None)
+    if not counts:
+        return ["no example has a label"]  # enough to predict on, not to learn from
+    single = sorted(label for label, n in counts.items() if n == 1)
+    have = counted(len(single), "class has", "classes have")
+    return [*([f"{have} a single labeled example: {listed(single)}"] if single else []), *_torn(data)]
+
+
+def _torn(data: UserData) -> list[str]:
+    groups: dict[int, list[int]] = {}
+    for i in np.flatnonzero([label is not None for label in data.y]):
+        groups.setdefault(int(data.twins[i]), []).append(int(i))
+    torn = [" = ".join(data.names[i] for i in rows) for rows in groups.values() if len({data.y[i] for i in rows}) > 1]
+    if not torn:
+        return []
+    return [
+        f"{counted(len(torn), 'example is', 'examples are')} in different classes with the same content: {listed(torn)}"
+    ]
+
+
+def unlike_the_model(path: object, has: str, shape: tuple[int, ...]) -> UserError:
+    """A mistake: data of another form than the model was fitted to."""
+    return UserError(f"{path} holds {has}, but the model was fitted to examples of the shape {shape}: give such.")

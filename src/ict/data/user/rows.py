@@ -1,0 +1,59 @@
+"""Rows of numbers from arrays and tables: those that can be used, and the names of the others."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ict.base.array_types import Array
+from ict.base.errors import UserError
+from ict.data.user.records import UserData
+from ict.data.user.remarks import counted, listed, rows_left_out
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows that can be used, and the names of those that cannot."""
+
+    x: Array
+    y: NDArray[np.object_]
+    names: list[str]
+    bad: list[str]
+
+
+def finite(
+    x: Array, y: NDArray[np.object_], numbers: Sequence[int], columns: list[str], path: Path, skip_bad: bool
+) -> Block:
+    """Rows without those that hold something other than finite numbers."""
+    names = [f"row {i}" for i in numbers]
+    if x.dtype == np.uint8:
+        return Block(x, y, names, [])
+    bad = np.flatnonzero(~np.isfinite(x).all(axis=1))
+    if not bad.size:
+        return Block(x, y, names, [])
+    if not skip_bad:
+        column = columns[int(np.flatnonzero(~np.isfinite(x[bad[0]]))[0])]
+        raise UserError(
+            f"{path} has no finite number in {names[bad[0]]}, column {column}: "
+            "fill it in or set skip_bad to leave such rows out."
+        )
+    left = set(bad.tolist())
+    kept = [name for i, name in enumerate(names) if i not in left]
+    return Block(np.delete(x, bad, axis=0), np.delete(y, bad), kept, [names[i] for i in bad])
+
+
+def joined(path: Path, blocks: list[Block], columns: tuple[str, ...]) -> UserData:
+    """All rows as one, with remarks."""
+    names, bad = ([name for block in blocks for name in getattr(block, of)] for of in ("names", "bad"))
+    if not names:
+        if bad:
+            raise UserError(f"every row of {path} has a feature that is not a finite number: fill them in.")
+        raise UserError(f"{path} has no rows: give one for each example.")
+    x = blocks[0].x if len(blocks) == 1 else np.concatenate([block.x for block in blocks])
+    remarks = rows_left_out(bad)
+    if x.ndim == 2 and len(x) > 1 and (constant := np.flatnonzero((x == x[:1]).all(axis=0))).size:
+        shown = [f"'{columns[i]}'" if columns else str(i + 1) for i in constant]
+        remarks.append(f"{counted(len(shown), 'column is', 'columns are')} constant: {listed(shown)}")
+    return UserData(x, np.concatenate([block.y for block in blocks]), tuple(names), tuple(remarks), columns)
