@@ -62,6 +62,7 @@ results: setup
 	$(BIN)/python benchmarks/shards.py --out results/shards.json
 	$(BIN)/python research/waves.py --out results/waves.json
 	$(BIN)/python examples/digits_four_labels.py > results/digits_four_labels.txt
+	$(BIN)/python tools/package_runs.py
 	$(BIN)/python tools/render.py
 	$(BIN)/python tools/methods.py
 

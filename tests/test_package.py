@@ -31,7 +31,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert wheel.name == f"ict_ssl-{__version__}-py3-none-any.whl"
-    assert {"ict/py.typed", "ict/cli/options.py", "ict/algorithms/ict.py"} <= set(names)
+    assert {"ict/py.typed", "ict/paper/our_runs.json", "ict/cli/options.py", "ict/algorithms/ict.py"} <= set(names)
     assert {n.split("/")[0] for n in names} == {"ict", f"ict_ssl-{__version__}.dist-info"}
     assert any(n.endswith("LICENSE") for n in names)
 
@@ -65,6 +65,7 @@ def test_it_runs_from_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
     assert run(home / "bin" / "ict", "--version") == f"ict {__version__}\n"
     where = run(python, "-c", "import ict; print(ict.__file__)")
     assert Path(where.strip()).is_relative_to(site)
+    assert "10.36 ± 0.71 (3; 188 s)" in run(home / "bin" / "ict", "table", "cifar10")
     short = ("--set", "train.steps=3", "--set", "network.width=4")
     assert "test error" in run(home / "bin" / "ict", "train", "digits-100/ict", "--out", tmp_path / "run", *short)
     assert "test error" in run(python, "-m", "ict", "evaluate", tmp_path / "run")

@@ -134,7 +134,7 @@ def test_the_two_commands_are_the_makefiles() -> None:
     assert re.search(r"^demo: setup\n\t\$\(BIN\)/ict demo$", makefile, flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize("tool", ["render.py", "methods.py"])
+@pytest.mark.parametrize("tool", ["package_runs.py", "render.py", "methods.py"])
 def test_numbers_and_pages_come_from_code_and_result_files(tool: str) -> None:
     done = subprocess.run([sys.executable, ROOT / "tools" / tool, "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -66,11 +66,14 @@ def test_ours_is_mean_and_sample_deviation_over_seeds_in_percent(folder: Path) -
             "std": pytest.approx(stdev(percents), abs=1e-4),
             "seeds": [0, 1, 5],
             "seconds": 32.0,
+            "against_paper": cell(folder)["ours"]["against_paper"],  # tests/test_difference.py
         },
         "fast_recipe": "cifar10-4000/ict-fast",
         "fast": None,
+        "history": "",
     }
-    assert cell(folder, "SNTG")["ours"] == {"mean": 10.0, "std": None, "seeds": [2], "seconds": 32.0}
+    sntg = {"mean": 10.0, "std": None, "seeds": [2], "seconds": 32.0, "against_paper": None}
+    assert cell(folder, "SNTG")["ours"] == sntg, "the paper's rows of other methods are of many sources"
     assert cell(folder, "ICT", 0)["ours"] is None and cell(folder, "VAT", 0)["reported"] is None
     assert cell(folder, "VAT", 2)["reported"] == {"mean": 11.36, "std": None}
     ablated = {"fast_recipe": "cifar10-4000/ict-fast-60s"}  # whose ablations are in the table
@@ -97,8 +100,10 @@ def test_a_fast_recipe_has_a_column_of_its_own(
     found = cell(folder, method, column, name)
     assert found["fast_recipe"] == recipe and found["ours"] is None
     deviation = pytest.approx((7 / 1) ** 0.5, abs=1e-4)  # of 7, 8, 12: squares 4 + 1 + 9 over 2
+    compared = found["fast"].pop("against_paper")
     assert found["fast"] == {"mean": 9.0, "std": deviation, "seeds": [0, 1, 2], "seconds": 60.0}
-    (row,) = (line for line in lines(name, "md", folder) if line.startswith(f"| {method} |"))
+    assert (compared is not None) == (method in ("ICT", "without the mean teacher"))
+    row, *_ = (line for line in lines(name, "md", folder) if line.startswith(f"| {method} |"))
     assert row.split(" | ")[3 * column + 3].removesuffix(" |") == "9.00 ± 2.65 (3; 60 s)"
 
 
@@ -161,14 +166,43 @@ def test_a_file_that_is_not_json_is_named(content: bytes, folder: Path) -> None:
         table("cifar10", "text", folder)
 
 
-def test_only_the_default_folder_may_be_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_folder_it_has_the_packages_runs_and_those_under_results(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.chdir(tmp_path)
-    assert all(c["ours"] is None for row in json.loads(table("wrn", "json")) for c in row["cells"])
+    (*_, row) = json.loads(table("wrn", "json"))
+    assert [c["ours"] for c in row["cells"]] == [None, None]
+    files = Path(__file__).parent.parent / "results/h200"
+    errors = [json.loads(p.read_text())["test_error"] for p in files.glob("svhn-1000-wrn-ict-fast-seed*.json")]
+    assert row["cells"][1]["fast"]["mean"] == pytest.approx(100 * mean(errors), abs=1e-4)
     with pytest.raises(UserError, match="nowhere"):
         table("wrn", "json", Path("nowhere"))
+    later = "2031-01-01T00:00:00+00:00"
     write(tmp_path / "results/run.json", result("svhn-1000-wrn/ict", 4, 0.04))
+    write(tmp_path / "results/again.json", result("svhn-1000-wrn/ict-fast", 1, 0.5, finished=later))
     (*_, row) = json.loads(table("wrn", "json"))
-    assert row["method"] == "ICT" and row["cells"][1]["ours"]["mean"] == 4.0
+    ours, fast = row["cells"][1]["ours"], row["cells"][1]["fast"]
+    assert row["method"] == "ICT" and ours["mean"] == 4.0
+    assert fast["seeds"] == [0, 1, 2] and fast["mean"] > 18, "the last run of a seed counts"
+    (*_, row) = json.loads(table("wrn", "json", tmp_path / "results"))
+    assert row["cells"][1]["fast"]["seeds"] == [1], "a folder that is named is all there is"
+
+
+def test_it_works_where_only_the_package_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = table("cifar10")
+    assert "10.36 ± 0.71 (3; 188 s)" in text and "lower" in text
+
+
+def test_a_recipe_that_was_tuned_after_its_test_error_was_known_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = " ".join(table("wrn").split())
+    assert "cifar10-4000-wrn/ict-fast: tuned again after its test error was known" in words
+    assert "seed 0: 8.41, 8.19; seed 1: 7.94, 7.68" in words and "svhn-1000-wrn/ict-fast: tuned" not in words
+    words = " ".join(table("svhn", "md").split())
+    assert "before: 6.10 (" in words and "before: 4.51 (" in words and "optimizer.name=sgd" in words
 
 
 def lines(name: str, style: Any, folder: Path) -> list[str]:
@@ -176,7 +210,7 @@ def lines(name: str, style: Any, folder: Path) -> list[str]:
 
 
 def test_text_is_aligned(folder: Path) -> None:
-    title, empty, above, heads, *rows = lines("cifar10", "text", folder)
+    title, empty, above, heads, *rows = table("cifar10", "text", folder).split("\n\nAgainst")[0].splitlines()
     assert title == "Error rates (%) on CIFAR-10 using CNN-13" and empty == ""
     assert len(rows) == 12 and rows[-1].startswith("ICT ")
     starts = [i for i in range(len(heads)) if heads.startswith(("reported", "ours", "fast"), i)]
@@ -191,7 +225,7 @@ def test_text_is_aligned(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["cifar10", "svhn", "wrn", "ablations"])
 def test_markdown_has_as_many_columns_in_every_line_as_text_has_cells(name: str, folder: Path) -> None:
-    _, empty, *rows = lines(name, "md", folder)
+    _, empty, *rows = table(name, "md", folder).split("\n\nAgainst")[0].splitlines()
     split = [[text.strip() for text in row.strip("|").split("|")] for row in rows]
     data = json.loads(table(name, "json", folder))
     assert empty == "" and {len(row) for row in split} == {1 + 3 * len(data[0]["cells"])}
@@ -217,6 +251,10 @@ def test_csv_has_the_numbers_of_json(name: str, folder: Path) -> None:
             numbers += [(found[whose] or {}).get(key) for key in ("mean", "std", "seconds")]
             texts += [line[f"{whose}{key}"] for key in ("", "_std", "_seconds")]
             assert int(line[f"{whose}_seeds"]) == len((found[whose] or {}).get("seeds", []))
+            against = (found[whose] or {}).get("against_paper") or {}
+            numbers += [against.get(key) for key in ("points", "low", "high")]
+            texts += [line[f"{whose}_{key}"] for key in ("difference", "low", "high")]
+            assert line[f"{whose}_shown"] == against.get("shown", "")
         assert [float(text) if text else None for text in texts] == numbers
 
 
@@ -258,7 +296,7 @@ def test_a_mistake_is_told_with_exit_code_2(
             table("cifar")
 
 
-def test_without_runs_it_does_not_wait_for_torch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_runs_under_results_it_does_not_wait_for_torch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "results/demo.json", {"rows": []})
-    assert not imported_by("import ict.cli; ict.cli.main()", "table", "cifar10") & {"torch", "numpy", "matplotlib"}
+    assert not imported_by("import ict.cli; ict.cli.main()", "table", "cifar10") & {"torch", "matplotlib"}

@@ -28,7 +28,12 @@ def table(
     name: Annotated[Literal["cifar10", "svhn", "wrn", "ablations"], typer.Argument(help="Which table.")],
     format: Annotated[Literal["text", "md", "csv", "json"], typer.Option(help="Output format.")] = "text",
     results: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder with result files of runs.", show_default="results")
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder with result files of runs.",
+            show_default="the runs of the package and those under results",
+        ),
     ] = None,
 ) -> None:
     """Print a table of the paper: its numbers beside our runs of the same and of faster recipes, with their times."""

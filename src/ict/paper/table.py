@@ -1,19 +1,23 @@
 """A table of the paper beside our own runs: what was reported, and mean and deviation over the seeds in a folder.
 
 A cell has two recipes: the paper's own, and a fast one, which is ICT's for time to accuracy and, for any other method,
-that of the comparison on equal terms.
+that of the comparison on equal terms. Our runs of ICT are compared with the paper's, whose other rows come from many
+sources.
 """
 
 import csv
 import io
 import json
+import textwrap
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Literal
 
 from ict.base.errors import UserError, unknown
+from ict.paper import our_runs
+from ict.paper.difference import PAPERS_RUNS, Difference, from_paper
 from ict.recipes import RECIPES
 from ict.recipes.recipe import Reported
 from ict.recipes.reported import TABLES, Table
@@ -28,6 +32,11 @@ _RESULT: dict[str, Any] = {
 }  # fmt: skip
 _NOTHING = "-"
 _HEADS = ("reported", "ours (seeds)", "fast (seeds; time)")
+_COMPARED_HEADS = ["method", "column", "recipe", "difference", "95 % interval", "p", "shown", "history"]
+COMPARISON = (
+    "Against the paper: the difference of the means in percentage points, ours less the paper's, its 95 % interval by "
+    f"Welch's t-test with {PAPERS_RUNS} runs behind the paper's number, and what that shows."
+)
 
 
 @dataclass(frozen=True)
@@ -38,6 +47,7 @@ class Ours:
     std: float | None
     seeds: list[int]
     seconds: float  # of training, the mean of the runs
+    difference: Difference | None = None  # from the paper's number, where the cell is ICT's
 
 
 @dataclass(frozen=True)
@@ -53,15 +63,26 @@ Rows = list[tuple[str, list[Cell]]]  # each row's title and cells
 
 
 def table(name: str, format: Format = "text", folder: Path | None = None) -> str:
-    """A table of the paper with the runs whose results are anywhere under `folder`, or else `results`."""
+    """A table of the paper with the runs whose results are anywhere under `folder`.
+
+    Without one: the runs that come with the package, and those under `results`.
+    """
     if name not in TABLES:
         raise unknown("table", name, TABLES)
     printed = TABLES[name]
     recipes = [recipe for row in printed.rows for recipe in row.cells if recipe]
     fast = {recipe: fast_of(recipe, printed.fast) for recipe in recipes}
-    runs = counted(find_results(folder), filter(None, (*fast, *fast.values())))
+    runs = _runs(folder, set(filter(None, (*fast, *fast.values()))))
     rows = [(row.title, [_cell(recipe, fast, runs) for recipe in row.cells]) for row in printed.rows]
     return {"text": _text, "md": _markdown, "csv": _csv, "json": _json}[format](printed, rows)
+
+
+def _runs(folder: Path | None, names: set[str]) -> dict[str, list[Result]]:
+    found = counted(find_results(folder), names)
+    if folder is not None:
+        return found
+    packaged = our_runs.runs(names)
+    return {name: last_of_each_seed([*packaged.get(name, []), *found.get(name, [])]) for name in {*packaged, *found}}
 
 
 def find_results(folder: Path | None) -> list[Result]:
@@ -89,7 +110,7 @@ def fast_of(recipe: str, ict: str) -> str | None:
     """The name of a cell's fast recipe, where there is one: of ICT the one called `ict`, or else the cell's own."""
     cell, _, method = recipe.partition("/")
     names = [f"{cell}-fair/{method}"]
-    if method == "ict" or method.startswith("ict-"):
+    if _is_icts(recipe):
         names = [f"{cell}/{fast}{method.removeprefix('ict')}" for fast in (ict, "ict-fast")]
     return next((name for name in names if name in RECIPES), None)
 
@@ -100,11 +121,16 @@ def counted(results: Iterable[Result], names: Iterable[str]) -> dict[str, list[R
     complete = [r for r in results if r["recipe"] in wanted and not r["partial"] and _is_whole(r)]
     # resolving a recipe needs torch, so only where there is a run to compare it with
     hashes = {name: RECIPES[name].resolved().hash for name in {r["recipe"] for r in complete}}
-    runs: dict[str, dict[int, Result]] = {}
-    for result in sorted(complete, key=lambda r: str(r.get("finished", ""))):
+    runs: dict[str, list[Result]] = {}
+    for result in complete:
         if result["recipe_id"] == hashes[result["recipe"]]:
-            runs.setdefault(result["recipe"], {})[result["seed"]] = result
-    return {recipe: [by_seed[seed] for seed in sorted(by_seed)] for recipe, by_seed in runs.items()}
+            runs.setdefault(result["recipe"], []).append(result)
+    return {recipe: last_of_each_seed(of_recipe) for recipe, of_recipe in runs.items()}
+
+
+def last_of_each_seed(runs: Iterable[Result]) -> list[Result]:
+    by_seed = {run["seed"]: run for run in sorted(runs, key=lambda run: str(run.get("finished", "")))}
+    return [by_seed[seed] for seed in sorted(by_seed)]
 
 
 def _is_whole(result: Result) -> bool:
@@ -118,18 +144,25 @@ def _is_whole(result: Result) -> bool:
     )
 
 
-def over_seeds(runs: list[Result]) -> Ours:
+def over_seeds(runs: list[Result], paper: Reported | None = None) -> Ours:
     errors = [100 * run["test_error"] for run in runs]
     deviation = stdev(errors) if len(errors) > 1 else None
-    return Ours(fmean(errors), deviation, [run["seed"] for run in runs], fmean(run["seconds"] for run in runs))
+    seeds, seconds = [run["seed"] for run in runs], fmean(run["seconds"] for run in runs)
+    return Ours(fmean(errors), deviation, seeds, seconds, from_paper(errors, paper) if paper else None)
 
 
 def _cell(recipe: str | None, fast_recipes: dict[str, str | None], runs: dict[str, list[Result]]) -> Cell:
     if recipe is None:
         return Cell()
-    fast_recipe = fast_recipes[recipe]
-    ours, fast = (over_seeds(runs[name]) if name in runs else None for name in (recipe, fast_recipe))
-    return Cell(recipe, RECIPES[recipe].reported, ours, fast_recipe, fast)
+    fast_recipe, reported = fast_recipes[recipe], RECIPES[recipe].reported
+    paper = reported if _is_icts(recipe) else None
+    ours, fast = (over_seeds(runs[name], paper) if name in runs else None for name in (recipe, fast_recipe))
+    return Cell(recipe, reported, ours, fast_recipe, fast)
+
+
+def _is_icts(recipe: str) -> bool:
+    method = recipe.partition("/")[2]
+    return method == "ict" or method.startswith("ict-")
 
 
 def number(value: Reported | Ours | None) -> str:
@@ -137,6 +170,24 @@ def number(value: Reported | Ours | None) -> str:
     if value is None:
         return _NOTHING
     return f"{value.mean:.2f}" + ("" if value.std is None else f" ± {value.std:.2f}")
+
+
+def compared(name: str, ours: Ours) -> list[str]:
+    """A recipe, its difference from the paper, the interval, p, the verdict and the recipe's history."""
+    d = ours.difference
+    assert d
+    interval, p = (_NOTHING, _NOTHING) if d.low is None else (f"{d.low:+.2f} to {d.high:+.2f}", f"{d.p:.3f}")
+    return [name, f"{d.points:+.2f}", interval, p, d.verdict, our_runs.told(name)]
+
+
+def _comparisons(printed: Table, rows: Rows) -> list[list[str]]:
+    return [
+        [title, column, *compared(recipe, ours)]
+        for title, cells in rows
+        for column, cell in zip(printed.columns, cells, strict=True)
+        for recipe, ours in ((cell.recipe, cell.ours), (cell.fast_recipe, cell.fast))
+        if recipe and ours and ours.difference
+    ]
 
 
 def _texts(cell: Cell) -> tuple[str, str, str]:
@@ -158,14 +209,31 @@ def _text(printed: Table, rows: Rows) -> str:
     above = ["", *(text for column in printed.columns for text in (column, "", ""))]
     heads = ["method", *(_HEADS * len(printed.columns))]
     lines = [above, heads, *_lines(rows)]
+    text = [printed.title, "", *_aligned(lines)]
+    if compared := _comparisons(printed, rows):
+        text += [
+            "",
+            *textwrap.wrap(COMPARISON, 100),
+            "",
+            *_aligned([_COMPARED_HEADS[:-1], *(c[:-1] for c in compared)]),
+        ]
+        histories = {recipe: history for _, _, recipe, *_, history in compared if history}
+        text += [line for recipe, told in histories.items() for line in ("", *textwrap.wrap(f"{recipe}: {told}", 100))]
+    return "\n".join(text)
+
+
+def _aligned(lines: list[list[str]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     padded = ("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) for line in lines)
-    return "\n".join([printed.title, "", *(line.rstrip() for line in padded)])
+    return [line.rstrip() for line in padded]
 
 
 def _markdown(printed: Table, rows: Rows) -> str:
     heads = ["method", *(f"{column}: {what}" for column in printed.columns for what in _HEADS)]
-    return f"{printed.title}\n\n{markdown(heads, _lines(rows))}"
+    parts = [printed.title, markdown(heads, _lines(rows))]
+    if compared := _comparisons(printed, rows):
+        parts += [COMPARISON, markdown(_COMPARED_HEADS, compared)]
+    return "\n\n".join(parts)
 
 
 def markdown(heads: list[str], rows: list[list[str]]) -> str:
@@ -178,14 +246,17 @@ def _csv(printed: Table, rows: Rows) -> str:
     """A line a cell, with numbers alone, so that a spreadsheet can compute with them."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    numbers = ["", "_std", "_seeds", "_seconds"]
+    numbers = ["", "_std", "_seeds", "_seconds", "_difference", "_low", "_high", "_shown"]
     heads = [f"{whose}{what}" for whose in ("ours", "fast") for what in numbers]
     writer.writerow(["method", "column", "recipe", "reported", "reported_std", *heads, "fast_recipe"])
 
-    def ours(found: Ours | None) -> tuple[float | None, ...]:
+    def ours(found: Ours | None) -> tuple[float | str | None, ...]:
         if found is None:
-            return (None, None, 0, None)
-        return (_rounded(found.mean), _rounded(found.std), len(found.seeds), _rounded(found.seconds))
+            return (None, None, 0, *[None] * 5)
+        numbers = (_rounded(found.mean), _rounded(found.std), len(found.seeds), _rounded(found.seconds))
+        if (d := found.difference) is None:
+            return (*numbers, *[None] * 4)
+        return (*numbers, _rounded(d.points), _rounded(d.low), _rounded(d.high), d.verdict)
 
     for title, cells in rows:
         for column, cell in zip(printed.columns, cells, strict=True):
@@ -200,7 +271,12 @@ def _json(printed: Table, rows: Rows) -> str:
         if found is None:
             return None
         numbers = {key: _rounded(getattr(found, key)) for key in ("mean", "std", "seconds")}
-        return {**numbers, "seeds": found.seeds}
+        return {**numbers, "seeds": found.seeds, "against_paper": against(found.difference)}
+
+    def against(d: Difference | None) -> dict[str, Any] | None:
+        if d is None:
+            return None
+        return {**{key: _rounded(value) for key, value in asdict(d).items()}, "shown": d.verdict}
 
     def cell(column: str, cell: Cell) -> dict[str, Any]:
         reported = cell.reported
@@ -211,6 +287,7 @@ def _json(printed: Table, rows: Rows) -> str:
             "ours": ours(cell.ours),
             "fast_recipe": cell.fast_recipe,
             "fast": ours(cell.fast),
+            "history": our_runs.told(cell.fast_recipe or ""),
         }
 
     made = [
