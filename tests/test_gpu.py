@@ -216,7 +216,7 @@ def test_fetched_examples_are_held_once_and_fast_mode_takes_them() -> None:
 
 def test_what_would_fill_the_memory_is_fetched_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (1000, 10**9))
-    with pytest.warns(UserWarning, match="fetched batch by batch"):
+    with pytest.warns(UserWarning, match="copied batch by batch"):
         run = job(tiny())
     assert run.program.batches.examples.x.device.type == "cpu"
 

@@ -99,7 +99,7 @@ def test_lengths_of_normalized_weights_are_no_convolutions() -> None:
 
 
 def test_what_has_no_convolution_is_refused() -> None:
-    with pytest.raises(UserError, match=r"optimizer\.name is muon: .* and there is none; use sgd"):
+    with pytest.raises(UserError, match=r"optimizer\.name is muon: it needs .* convolutions .*; use sgd"):
         train("moons/ict", settings=["optimizer.name=muon", "train.steps=1"])
     with pytest.raises(UserError, match=r"optimizer\.turn is 0"):
         train(tiny(), settings=["optimizer.name=muon", "optimizer.turn=0"])

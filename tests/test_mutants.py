@@ -94,7 +94,7 @@ MUTANTS = {
     ),
     "the average never moves": Mutant(
         "engine/averages.py",
-        "torch._foreach_lerp_(averages, values, 1 - kept)",
+        "torch._foreach_lerp_(averages, values, 1 - decay)",
         "pass",
         "tests/test_limits.py",
     ),
@@ -214,7 +214,7 @@ MUTANTS = {
     ),
     "labels of the pool are used in a joined batch": Mutant(
         "engine/batches.py",
-        'if self.layout == "joined":  # whose',
+        'if self.layout == "joined":  # only',
         "if False:  # whose",
         LAYOUTS,
     ),

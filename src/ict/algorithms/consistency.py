@@ -1,8 +1,8 @@
-"""What the Pi-model, temporal ensembling and the mean teacher share: they differ only in what f(u) is compared with.
+"""The common base of the Pi-model, temporal ensembling and the mean teacher. They differ only in the target of f(u).
 
     L = CE(f(x), y) + w * mse(f(u), target)
 
-The labels come from a batch of their own or are within the unlabeled one; see `settings.Train`.
+The labeled examples are a batch of their own or part of the unlabeled batch; see `settings.Train`.
 """
 
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ from ict.ops import cross_entropy, one_hot, probabilities
 
 
 class Target(NamedTuple):
-    """What the predictions of the unlabeled batch are compared with."""
+    """The target of the predictions for the unlabeled batch."""
 
     probs: Tensor  # [U, C]
-    known: Tensor | None = None  # 1 for examples that have a target, 0 for others [U]; none: all have one
+    known: Tensor | None = None  # 1 for examples with a target, 0 for others [U]; None: all have one
     memory: Tensor | None = None  # new rows of the memory
 
 
 class Terms(NamedTuple):
-    """The two losses, and what they were made of."""
+    """The supervised loss, the consistency loss and the target."""
 
     l_s: Tensor
     l_us: Tensor
@@ -33,7 +33,7 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Consistency:
-    """A method is defined by `seen`, the views that the student runs on, and `target`."""
+    """A subclass defines `seen`, the views that the student runs on, and `target`."""
 
     consistency_on: Literal["all", "unlabeled"] = "all"  # all of the unlabeled batch, or those without a known label
 
@@ -41,11 +41,11 @@ class Consistency:
         check_fields(self)
 
     def seen(self, batch: Batch) -> tuple[Tensor, ...]:
-        """The views that the student runs on; the first one's predictions are compared."""
+        """The views that the student runs on. The predictions for the first one are compared with the target."""
         return batch.u[:1]
 
     def target(self, z: tuple[Tensor, ...], teacher: Network, batch: Batch) -> Target:
-        """The target, given the student's logits of the views it has seen."""
+        """The target, given the student's logits for the views in `seen`."""
         raise NotImplementedError
 
     def loss(self, student: Network, teacher: Network, batch: Batch, w: Tensor, rng: Draws) -> Loss:  # noqa: ARG002
@@ -54,10 +54,10 @@ class Consistency:
         return Loss(terms.l_s + w * terms.l_us, metrics, terms.target.memory)
 
     def terms(self, logits: tuple[Tensor, ...], teacher: Network, batch: Batch) -> Terms:
-        """The losses, from the student's logits of the labeled batch, where there is one, and of the views seen."""
+        """The losses, from the student's logits for the labeled batch, if there is one, and for the views in `seen`."""
         z = logits[len(batch.apart) :]
         target = self.target(z, teacher, batch)
-        # without a labeled batch: a row of zeros for each example without a label, so it adds nothing to the mean
+        # without a labeled batch, an example without a label has a row of zeros, which adds nothing to the mean
         z_x, y = (logits[0], batch.y) if batch.apart else (z[0], _labels(batch))
         l_s = cross_entropy(z_x, one_hot(y, like=z_x))
         errors = (probabilities(z[0]) - target.probs).square().mean(1)

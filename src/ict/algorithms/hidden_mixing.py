@@ -1,4 +1,4 @@
-"""Mixing in the network at a random depth, as manifold mixup does it: without a branch on what was drawn."""
+"""Mixing hidden states at a random depth, as in manifold mixup, without a branch on the drawn depth."""
 
 import torch
 
@@ -6,7 +6,7 @@ from ict.contract import Batch, Draws, Tap
 
 
 def mix_at_random_depth(lam: torch.Tensor, depth: int, batch: Batch, rng: Draws) -> Tap:
-    """A tap that mixes each example with its partner at one stage of 0 ... depth; at the others lambda is 1."""
+    """A tap that mixes each example with its partner at one random stage of 0 ... depth. Elsewhere lambda is 1."""
     drawn = rng.integer(depth + 1)
     stages = torch.arange(depth + 1, device=drawn.device)
     lams = torch.where(drawn == stages, lam, 1.0)

@@ -2,9 +2,9 @@
 
     L = CE(f(Mix(x, x')), Mix(y, y'))  +  w(t) * mse(f(Mix(u_j, u_k)), Mix(f'(u_j), f'(u_k)))
 
-f' is the mean teacher, or the student itself where a recipe has no average (the paper's first ablation).
-The other fields are choices in which the paper and the authors' program differ, or that the
-paper leaves open ("any loss"). docs/deviations.md has both, and which the defaults are.
+f' is the mean teacher, or the student itself if the recipe has no average (the paper's first ablation).
+The other fields are choices in which the paper and the authors' program differ, or that the paper leaves open
+("any loss"). docs/deviations.md explains both, and the defaults.
 """
 
 from dataclasses import dataclass
@@ -22,15 +22,15 @@ from ict.ops import cross_entropy, kl, mix, mse, one_hot, probabilities
 
 @dataclass(frozen=True, kw_only=True)
 class ICT:
-    alpha: float = 1.0  # lambda ~ Beta(alpha, alpha), one for the labeled and one for the unlabeled batch
+    alpha: float = 1.0  # lambda ~ Beta(alpha, alpha), one draw for the labeled and one for the unlabeled batch
     alpha_labeled: float | None = None  # another alpha for the labeled batch; none: the same
     mix_labeled: bool = True  # False: plain cross-entropy, the paper's second ablation
-    targets: Literal["probs", "logits"] = "probs"  # what of the teacher is interpolated; the program: logits
-    pairs: Literal["within", "halves"] = "within"  # u_k: u_j's neighbour in the batch, or the batch's other half
+    targets: Literal["probs", "logits"] = "probs"  # the teacher's output that is interpolated; the program: logits
+    pairs: Literal["within", "halves"] = "within"  # u_k: u_j's neighbor in the batch, or the batch's other half
     consistency: Literal["mse", "ce", "kl"] = "mse"  # the paper: "any loss"
     temperature: float = 1.0  # below 1 sharpens the teacher's predictions
-    depth: int = 0  # mix at a random stage up to this one, the paper's "future work"; 0: the inputs alone
-    logging_forwards: bool = False  # the program's forwards outside the loss, which move BN's running statistics
+    depth: int = 0  # mix at a random stage up to this one, the paper's "future work"; 0: mix only the inputs
+    logging_forwards: bool = False  # repeat the program's forwards for logging, which update BN's running statistics
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -1,9 +1,9 @@
 """Supervised manifold mixup (Verma et al., 2019): mixup of hidden states, the third row of the paper's tables.
 
-    L = CE(f_k(Mix(g_k(x), g_k(x'))), Mix(y, y')),  k uniform in 0 ... depth,  lambda ~ Beta(alpha, alpha), one a batch
+    L = CE(f_k(Mix(g_k(x), g_k(x'))), Mix(y, y')),  k uniform in 0 ... depth,  lambda ~ Beta(alpha, alpha) per batch
 
 g_k is the network up to stage k, f_k the rest; k = 0 is the input.
-Ours: cross-entropy with the mixed labels, as the ICT authors' program has it, not binary cross-entropy.
+Ours: cross-entropy with the mixed labels, as in the ICT authors' program, not binary cross-entropy.
 """
 
 from dataclasses import dataclass

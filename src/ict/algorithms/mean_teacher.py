@@ -1,4 +1,4 @@
-"""Mean teacher (Tarvainen & Valpola, 2017): the student agrees with the average of its weights on another view.
+"""Mean teacher (Tarvainen & Valpola, 2017): the student should agree with the average of its weights on another view.
 
 L = CE(f(x), y) + w * mse(f(u_1), f'(u_2))
 """

@@ -1,6 +1,6 @@
 """Supervised mixup (Zhang et al., 2018), the second row of the paper's tables.
 
-    L = CE(f(Mix(x, x')), Mix(y, y')),  lambda ~ Beta(alpha, alpha), one a batch
+    L = CE(f(Mix(x, x')), Mix(y, y')),  lambda ~ Beta(alpha, alpha) per batch
 
 x' is x's neighbor in the shuffled batch. The unlabeled examples are not used.
 """

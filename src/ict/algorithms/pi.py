@@ -1,8 +1,9 @@
-"""The Pi-model (Laine & Aila, 2017): two views of an example, under noise and dropout, must agree.
+"""The Pi-model (Laine & Aila, 2017): predictions for two views of an example, with noise and dropout, should agree.
 
     L = CE(f(x), y) + w * mse(f(u_1), f(u_2))
 
-The gradient flows through both sides; the cross-entropy is on the first view.
+The gradient flows through both sides. If the labels are within the unlabeled batch, the cross-entropy uses the first
+view.
 """
 
 from dataclasses import dataclass

@@ -2,9 +2,9 @@
 
     L = L_base + w * strength * mean over pairs of (d^2 if y_a = y_b else max(0, margin - d)^2)
 
-d^2 is the mean over features of (h_a - h_b)^2, h the input of the last layer; a pair is an example of the batch's first
-half and one of its second; y is the known label, else the class that the base's target prefers.
-Ours: pairs of examples that have no target yet add nothing.
+d^2 is the mean over features of (h_a - h_b)^2, with h the input of the last layer. A pair is one example of the batch's
+first half and one of its second. y is the label if it is known, else the most probable class of the base's target.
+Ours: a pair with an example that has no target yet adds nothing.
 """
 
 from dataclasses import dataclass, replace
@@ -23,9 +23,9 @@ from ict.contract import Batch, Draws, Loss, Needs, Network
 
 @dataclass(frozen=True, kw_only=True)
 class SNTG:
-    base: Literal["pi", "temporal-ensembling", "mean-teacher"] = "pi"  # whose loss it adds to
+    base: Literal["pi", "temporal-ensembling", "mean-teacher"] = "pi"  # the method whose loss it adds to
     strength: float = 0.4  # the source's k
-    margin: float = 1.0  # how far apart examples of different classes are pushed
+    margin: float = 1.0  # distance up to which examples of different classes repel each other
     momentum: float = 0.6  # of temporal ensembling
     consistency_on: Literal["all", "unlabeled"] = "all"  # of the base
 
@@ -33,7 +33,7 @@ class SNTG:
         check_fields(self)
         positive(margin=self.margin)
         at_least_zero(strength=self.strength)
-        _ = self._base  # which checks its fields
+        _ = self._base  # checks the fields of the base
 
     @property
     def needs(self) -> Needs:
@@ -66,7 +66,7 @@ class SNTG:
 
 
 def _classes(target: Target, batch: Batch) -> Tensor:
-    """The known label, else the target's class, else -1."""
+    """The label if it is known, else the target's class, else -1."""
     guess = target.probs.argmax(1)
     if target.known is not None:
         guess = torch.where(target.known > 0, guess, -1)

@@ -1,10 +1,10 @@
-"""Temporal ensembling (Laine & Aila, 2017): an example's prediction agrees with the mean of its earlier ones.
+"""Temporal ensembling (Laine & Aila, 2017): an example's prediction should agree with the mean of its earlier ones.
 
     L = CE(f(x), y) + w * mse(f(u), Z / (1 - momentum^n)),   then   Z <- momentum Z + (1 - momentum) f(u)
 
-n counts the visits of an example. Predictions sum to 1, so 1 - momentum^n is the sum of Z and needs no counter.
-Ours: Z moves at each visit instead of at the end of the epoch, which is the same where an epoch visits each example
-once; an example without an earlier prediction adds nothing, where the source has a weight of 0 in the first epoch.
+n counts the visits to an example. Predictions sum to 1, so 1 - momentum^n is the sum of Z and needs no counter.
+Ours: Z is updated at each visit, not at the end of the epoch; that is the same if an epoch visits each example once.
+An example without an earlier prediction adds nothing; the source sets the weight to 0 in the first epoch.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from ict.ops import probabilities
 
 @dataclass(frozen=True, kw_only=True)
 class TemporalEnsembling(Consistency):
-    momentum: float = 0.6  # how much of the earlier predictions is kept at a visit
+    momentum: float = 0.6  # weight of the earlier predictions in the new mean
 
     needs: ClassVar[Needs] = Needs(memory=True, labels_within=True)
 

@@ -2,9 +2,9 @@
 
     L = CE(f(x), y) + w * D(f(u_1), head(m * h(u_2))) + entropy * H(f(u_1))
 
-u_1, u_2 are two views, h the features of the second. The mask m starts at 1 and drops the units whose removal makes D
-grow most, by the gradient of D, at most a share `flips` of them; then it is scaled to keep its sum.
-D is KL or, for the "QE" variant, the mean squared error; a gradient flows through both of its sides.
+u_1, u_2 are two views, h the features of the second. The mask m starts at 1 and drops the units whose removal increases
+D most, to first order by the gradient of D: at most a fraction `flips` of them. Then it is scaled to keep its sum.
+D is KL or, in the "QE" variant, the mean squared error. The gradient flows through both of its sides.
 """
 
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ from ict.ops import cross_entropy, entropy, kl_of_logits, mse, one_hot, probabil
 @dataclass(frozen=True, kw_only=True)
 class VAdD:
     distance: Literal["kl", "mse"] = "kl"  # D; "mse" is the QE variant
-    flips: float = 0.05  # share of the features that may be dropped
-    entropy: float = 1.0  # weight of the entropy of the predictions, part of the source's program; w does not scale it
+    flips: float = 0.05  # fraction of the features that may be dropped
+    entropy: float = 1.0  # weight of the entropy of the predictions, as in the source's program; w does not scale it
 
     needs: ClassVar[Needs] = Needs(views=2, stages=2)
 
@@ -47,7 +47,7 @@ class VAdD:
         """The adversarial mask [U, F] of features h [U, F] against logits z."""
         h = h.requires_grad_()
         (gradient,) = torch.autograd.grad(self._distance(z, student.head(h)), h)
-        gain = -(h * gradient).detach()  # to first order, what dropping a unit adds to the distance
+        gain = -(h * gradient).detach()  # to first order, the increase of the distance when a unit is dropped
         most = max(int(self.flips * h.shape[1]), 1)
         best, units = gain.topk(most, dim=1)
         mask = torch.ones_like(gain).scatter(1, units, (best <= 0).to(gain.dtype))

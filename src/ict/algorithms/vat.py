@@ -1,12 +1,13 @@
-"""Virtual adversarial training (Miyato et al., 2018), with entropy minimisation where `entropy` is above 0.
+"""Virtual adversarial training (Miyato et al., 2018), with entropy minimization if `entropy` is above 0.
 
     L = CE(f(x), y) + w * KL(f(u) || f(u + r)) + entropy * H(f(u)),   r = epsilon g / |g|
 
-g is the gradient of the same KL at u + xi d, d a random unit vector an example: the direction that changes f(u) most.
-f(u) in the KL carries no gradient; all forwards of u share their dropout masks and leave the running statistics alone.
-Ours: xi is .1 where the source has 1e-6, with which float32 finds hardly any direction. With an xi of 0 g is what that
-approximates, the KL's second derivative times d: f's derivative along d, weighted, and back. No difference of nearly
-equal numbers is in it, so half precision is enough, and in fast mode the network runs in it.
+g is the gradient of the same KL at u + xi d, with d a random unit vector per example: the direction in which f(u)
+changes most. f(u) in the KL carries no gradient. All forwards of u share their dropout masks and do not update the
+running statistics.
+Ours: xi is 0.1; with the source's 1e-6, rounding in float32 hides the direction. With xi = 0, g is the limit that
+small xi approximate: the KL's second derivative times d, from f's derivative along d and a backward pass. It contains
+no difference of nearly equal numbers, so half precision is enough, and fast mode uses it.
 """
 
 from dataclasses import dataclass
@@ -23,12 +24,12 @@ from ict.ops import cross_entropy, entropy, kl, kl_of_logits, one_hot, probabili
 
 @dataclass(frozen=True, kw_only=True)
 class VAT:
-    epsilon: float = 8.0  # length of the perturbation, in the network's input
-    xi: float = 0.1  # how far away the gradient is taken; 0: the derivative instead
-    iterations: int = 1  # of the power method
-    direction: Literal["clean-perturbed", "perturbed-clean"] = "clean-perturbed"  # the KL's order; Oliver: 2nd
+    epsilon: float = 8.0  # length of the perturbation of the network's input
+    xi: float = 0.1  # distance of the point where the gradient is taken; 0: the exact derivative
+    iterations: int = 1  # iterations of the power method
+    direction: Literal["clean-perturbed", "perturbed-clean"] = "clean-perturbed"  # order in the KL; Oliver: the second
     entropy: float = 0.0  # weight of the entropy of the predictions; w does not scale it
-    entropy_of: Literal["clean", "perturbed"] = "clean"  # whose predictions; Oliver et al.: perturbed
+    entropy_of: Literal["clean", "perturbed"] = "clean"  # the predictions with that entropy; Oliver et al.: perturbed
 
     needs: ClassVar[Needs] = Needs()
 
@@ -41,7 +42,7 @@ class VAT:
         (u,) = batch.u
         with student.frozen_stats(), student.same_masks():
             if self.xi:
-                with student.precise():  # at half precision the rounding of z would be all that the gradient sees
+                with student.precise():  # in half precision the gradient would contain only rounding noise of z
                     z = student(u)
                     r = self.perturbation(student, u, z.detach(), rng)
             else:
@@ -53,10 +54,10 @@ class VAT:
         h = entropy(probabilities(z if self.entropy_of == "clean" else z_r))
         metrics = {"supervised": l_s.detach(), "consistency": l_us.detach(), "entropy": h.detach()}
         total = l_s + w * l_us
-        return Loss(total + self.entropy * h if self.entropy else total, metrics)  # 0 h has a gradient too, of zeros
+        return Loss(total + self.entropy * h if self.entropy else total, metrics)  # 0 * h would cost a backward pass
 
     def perturbation(self, student: Network, u: Tensor, z: Tensor, rng: Draws) -> Tensor:
-        """For each example the step of length epsilon along which the divergence from its logits z grows fastest."""
+        """For each example the step of length epsilon in which the divergence from its logits z grows fastest."""
         d = _unit(rng.normal_like(u))
         for _ in range(self.iterations):
             d = (self.xi * d).requires_grad_()
@@ -65,9 +66,9 @@ class VAT:
         return self.epsilon * d
 
     def steepest(self, student: Network, u: Tensor, rng: Draws) -> tuple[Tensor, Tensor]:
-        """The logits of u, and `perturbation`'s step for an xi of 0.
+        """The logits of u, and the step of `perturbation` for xi = 0.
 
-        At no distance both KLs have the second derivative J' (diag(p) - p p') J, with J that of the logits.
+        At distance 0 both KLs have the second derivative J' (diag(p) - p p') J, with J the Jacobian of the logits.
         """
         u, d = u.detach().requires_grad_(), _unit(rng.normal_like(u))
         for _ in range(self.iterations):
@@ -84,7 +85,7 @@ class VAT:
 
 
 def _unit(d: Tensor) -> Tensor:
-    """Each example's part divided by its length, by way of its largest entry, since gradients can be tiny."""
+    """Each example's vector divided by its length; first by its largest entry, since gradients can be tiny."""
     rest = tuple(range(1, d.dim()))
     d = d / d.abs().amax(rest, keepdim=True).clamp_min(torch.finfo(d.dtype).tiny)
     return d / d.square().sum(rest, keepdim=True).add(1e-6).sqrt()

@@ -1,10 +1,10 @@
-"""Averages of a network's weights over the updates: the mean teacher, and the plain mean of SWA and fast-SWA.
+"""Averages of a network's weights over the updates: the mean teacher, and the equal-weight mean of SWA and fast-SWA.
 
     moving average: a <- decay a + (1 - decay) f        mean of n: a <- (n - 1) / n a + 1 / n f
 
 SWA (Izmailov et al., 2018) takes the weights f at the end of each cycle of a cyclic learning rate, fast-SWA
-(Athiwaratkun et al., 2019) several times a cycle. The mean's batch-norm statistics are made anew at the end of the run,
-since no forward pass ever ran with its weights. Ours: no second head for the consistency loss.
+(Athiwaratkun et al., 2019) several times per cycle. The mean's batch-norm statistics are recomputed at the end of the
+run, since no forward pass ever ran with its weights. Ours: no second head for the consistency loss.
 """
 
 from copy import deepcopy
@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 
 class WeightAverage:
-    """average <- kept * average + (1 - kept) * student, over parameters.
+    """average <- decay * average + (1 - decay) * student, over all parameters.
 
-    A constant share `kept` makes a moving average; (n - 1) / n at the n-th update makes the mean of all n.
-    Buffers (batch-norm statistics) are the average's own, made by its own forward passes, unless
-    `average_buffers`: then they follow the student's in the same way and the average can run in eval mode.
+    A constant `decay` gives a moving average; (n - 1) / n at the n-th update gives the mean of all n.
+    Buffers (batch-norm statistics) come from the average's own forward passes. With `average_buffers` they are
+    averaged like the parameters, and the average can run in eval mode.
     """
 
     def __init__(self, student: nn.Module, average_buffers: bool = False) -> None:
@@ -26,13 +26,13 @@ class WeightAverage:
         self.average_buffers = average_buffers
 
     @torch.no_grad()
-    def update(self, kept: float) -> None:
+    def update(self, decay: float) -> None:
         averages, values = self.tensors
-        torch._foreach_lerp_(averages, values, 1 - kept)
+        torch._foreach_lerp_(averages, values, 1 - decay)
 
     @property
     def tensors(self) -> tuple[list[Tensor], list[Tensor]]:
-        """The average's and the student's, looked up each time: a parameter's memory can be replaced."""
+        """The tensors of the average and of the student. Not cached, since a parameter's memory can be replaced."""
         averages, values = (_tensors(network, self.average_buffers) for network in (self.module, self.student))
         return averages, values
 

@@ -1,4 +1,4 @@
-"""From a step to its batch: which rows, augmented how. Shapes never change, so a step can be captured."""
+"""The batch of each step: its rows and their augmentation. Shapes never change, so a step can be captured."""
 
 from typing import NamedTuple
 
@@ -18,9 +18,9 @@ _WHOLE = Share()
 
 
 class RowStream:
-    """The rows of each batch: an epoch is a fresh permutation, or another random order, without its remainder.
+    """The rows of each batch. Each epoch has a new random order; an incomplete last batch is dropped.
 
-    A set smaller than the batch is repeated, permuted afresh each time, until the batch is full.
+    A set smaller than one batch is repeated, each time in a new order, until the batch is full.
     """
 
     def __init__(
@@ -35,12 +35,12 @@ class RowStream:
         if epoch != self._epoch:
             order = self._permuted(epoch)
             if self.device.type == "cuda":
-                order = order.pin_memory()  # or the copy would wait for the device
+                order = order.pin_memory()  # otherwise the copy would wait for the device
             self._epoch, self._order = epoch, order.to(self.device, non_blocking=True)
         return self._order[index * self.batch : (index + 1) * self.batch]
 
     def _permuted(self, epoch: int) -> Tensor:
-        # on the CPU, so that the order is the same on every device
+        # drawn on the CPU, so that the order is the same on every device
         copies = -(-self.batch // len(self.rows))
         generators = (torch.Generator().manual_seed(fold(self.key, epoch, copy)) for copy in range(copies))
         return torch.cat([self.order(self.rows, generator) for generator in generators])
@@ -51,11 +51,11 @@ def _permutation(rows: Tensor, generator: torch.Generator) -> Tensor:
 
 
 class Picked(NamedTuple):
-    """The rows of one update's examples; where labeled ones are joined with the unlabeled, they come first there."""
+    """The rows of one update's examples. In a joined batch, `unlabeled` starts with the labeled rows."""
 
     labeled: Tensor
     unlabeled: Tensor
-    fetched: tuple[Tensor, ...] = ()  # the examples of both, where they come from the host's memory
+    fetched: tuple[Tensor, ...] = ()  # the examples of both, if they come from the host's memory
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
@@ -67,7 +67,7 @@ class Picked(NamedTuple):
 
 
 class Batches:
-    """The batch of every step. Examples are on the device that computes, or stay in the host's memory and are fetched.
+    """Makes the batch of every step. Examples are on the device, or in the host's memory and copied batch by batch.
 
     Labels are always on the device.
     """
@@ -90,7 +90,7 @@ class Batches:
         self.examples, self.transform, self.views, self.seed = examples, transform, views, seed
         self.layout, self.share = train.layout, share
         self.pair_groups = train.pair_groups // share.count  # of this rank's share
-        # augments labeled batches that repeat within an epoch
+        # the draws that augment labeled batches that repeat within an epoch
         self.repeated = (
             Rng(device, share=share) if train.labeled_order == "repeated" and train.layout == "apart" else None
         )
@@ -103,7 +103,7 @@ class Batches:
         return self.make(self.pick(step), rng, memory)
 
     def pick(self, step: int) -> Picked:
-        """The rows of a step: the host's part, which reads permutations and keys."""
+        """The rows of a step. This part runs on the host: it reads permutations and keys."""
         rows = self._rows(step)
         picked = Picked(self.share.of(rows.labeled), self.share.of(rows.unlabeled))
         if self.fetch is None:
@@ -112,7 +112,7 @@ class Batches:
         return Picked(labeled, unlabeled, tuple(examples))
 
     def _rows(self, step: int) -> Picked:
-        """Of the whole batch, whoever shares it."""
+        """The rows of the whole batch, over all ranks."""
         if not self.views:
             labeled = self._labeled_rows(step)
             return Picked(labeled, labeled[:0])
@@ -133,7 +133,7 @@ class Batches:
         return self.labeled.at(epoch, index)
 
     def make(self, picked: Picked, rng: Rng, memory: Tensor | None = None) -> Batch:
-        """The batch of these rows: the device's part. `memory` has a row for every example."""
+        """The batch of these rows. This part runs on the device. `memory` has a row for every example."""
         x, y = self.examples.x[:0].to(self.device), self.examples.y[:0]
         if self.layout == "apart":
             x = self.transform(self._stored(picked, 0), self.repeated or rng)
@@ -142,7 +142,7 @@ class Batches:
             return Batch(x, y, pair_groups=self.pair_groups)
         rows = picked.unlabeled
         u_y = self.examples.y[rows]
-        if self.layout == "joined":  # whose label is used is decided by the stream an example came from
+        if self.layout == "joined":  # only examples from the labeled stream keep their label
             place = torch.arange(len(rows), device=rows.device) + self.share.index * len(rows)
             u_y = torch.where(place < self.labeled.batch, u_y, UNLABELED)
         u = self.transform.copies(self._stored(picked, 1), self.views, rng)

@@ -1,7 +1,7 @@
-"""Checkpoints: atomic, verified, the two newest kept.
+"""Checkpoints: written atomically, verified by a hash; the two newest stay.
 
-A file is a magic line, the SHA-256 of what follows, and `torch.save` bytes, read back with weights_only=True. Its
-"owner" says which run it belongs to.
+A file is a magic line, the SHA-256 of the rest, and `torch.save` bytes that are read with weights_only=True. Its
+"owner" says to which run it belongs.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ _KEPT = 2
 
 
 def save(folder: Path, step: int, content: dict[str, Any]) -> None:
-    """Write the checkpoint of a step and drop all but the newest two."""
+    """Write the checkpoint of a step and delete all but the newest two."""
     buffer = io.BytesIO()
     torch.save(content, buffer)
     payload = buffer.getvalue()
@@ -32,7 +32,7 @@ def save(folder: Path, step: int, content: dict[str, Any]) -> None:
 
 
 def load_latest(folder: Path, device: torch.device) -> dict[str, Any] | None:
-    """The newest checkpoint that is whole; damaged or foreign ones are skipped with a warning."""
+    """The newest intact checkpoint. Damaged files and files of other programs are skipped with a warning."""
     for path in _newest_first(folder):
         try:
             return _read(path, device)
@@ -62,7 +62,7 @@ def _read(path: Path, device: torch.device) -> dict[str, Any]:
 
 
 class Saver:
-    """Saves when `seconds` have passed, yet never spends more than 2 % of the time on it; 0: after every update."""
+    """Saves every `seconds`, less often if saving would take more than 2 % of the time. 0: after every update."""
 
     def __init__(self, folder: Path, seconds: float, owner: Mapping[str, Any] | None = None) -> None:
         """`owner`: what tells the run from others, written into each checkpoint."""
@@ -73,7 +73,7 @@ class Saver:
         return time.monotonic() - self._last >= self._wait
 
     def save(self, step: int, content: dict[str, Any]) -> None:
-        """A full disk costs this checkpoint, not the run: the previous ones stay and training goes on."""
+        """Save a checkpoint. If that fails, as on a full disk, warn and go on: the earlier checkpoints stay."""
         began = time.monotonic()
         try:
             save(self.folder, step, content | ({"owner": dict(self.owner)} if self.owner else {}))

@@ -1,4 +1,4 @@
-"""Where a run computes: which device, what fits there, and torch's switches around it."""
+"""The device of a run: which one, whether the data fits into its memory, and torch's global settings."""
 
 import os
 import warnings
@@ -14,7 +14,7 @@ from ict.base.errors import UserError
 from ict.data.dataset import Dataset
 from ict.engine import distributed
 
-_SHARE_OF_MEMORY = 0.7  # of the GPU's, that examples may take
+_SHARE_OF_MEMORY = 0.7  # the part of the GPU's free memory that examples may take
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -23,7 +23,7 @@ def pick_device(device: Device) -> torch.device:
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
-        raise UserError("device cuda: torch finds no GPU here; use --device cpu or auto.")
+        raise UserError("device cuda: torch finds no GPU; use --device cpu or auto.")
     if device == "cpu":
         return torch.device("cpu")
     index, count = distributed.local_rank(), torch.cuda.device_count()
@@ -35,13 +35,13 @@ def pick_device(device: Device) -> torch.device:
 
 
 def check_fast(fast: bool) -> None:
-    """Refuse fast mode where its kernels cannot be made."""
+    """Raise a UserError if fast mode's kernels cannot be compiled."""
     if fast and find_spec("triton") is None:
-        raise UserError("mode fast needs the package triton, which torch brings along on Linux: use --mode exact.")
+        raise UserError("mode fast needs the package triton, which torch installs only on Linux: use --mode exact.")
 
 
 def fits(x: Tensor, device: torch.device) -> bool:
-    """Whether training examples find room on the device; a warning says where they do not."""
+    """Whether training examples fit into the device's memory. Warns if they do not."""
     if device.type != "cuda":
         return True
     free, _ = torch.cuda.mem_get_info(device)
@@ -49,7 +49,7 @@ def fits(x: Tensor, device: torch.device) -> bool:
         return True
     warnings.warn(
         f"the training examples ({x.nbytes / 1e9:.1f} GB) would fill the GPU's memory ({free / 1e9:.1f} GB free): "
-        "they stay in the host's memory and are fetched batch by batch.",
+        "they stay in the host's memory and are copied batch by batch.",
         stacklevel=3,
     )
     return False
@@ -57,7 +57,7 @@ def fits(x: Tensor, device: torch.device) -> bool:
 
 @contextmanager
 def memory_told(device: torch.device) -> Iterator[None]:
-    """Running out of the GPU's memory inside is a mistake with a sentence."""
+    """Turn CUDA out-of-memory into a UserError with advice."""
     try:
         yield
     except torch.OutOfMemoryError:
@@ -69,14 +69,14 @@ def memory_told(device: torch.device) -> Iterator[None]:
 
 
 def threads_for(data: Dataset) -> int | None:
-    """One for tiny examples: more gain little, and lose many times over when something else needs a core."""
+    """One thread for tiny examples: more gain little, and are many times slower if another program needs a core."""
     return 1 if data.train.x[0].numel() < 1024 else None
 
 
 @contextmanager
 def untouched_globals(device: torch.device, threads: int | None = None, *, exact: bool = True) -> Iterator[None]:
-    """Exact arithmetic inside, unless told otherwise; random state and torch's switches are as before afterwards."""
-    # torch's plainer switch, use_deterministic_algorithms, forgets whether to warn only, and loads the compiler
+    """Set torch to deterministic arithmetic if `exact`. On exit restore its settings and random state."""
+    # not use_deterministic_algorithms: it loses the warn-only setting and loads the compiler
     deterministic, before = torch.get_deterministic_debug_mode(), torch.get_num_threads()
     cudnn, products = torch.backends.cudnn, torch.backends.cuda.matmul
     rounded = products.allow_tf32
@@ -86,7 +86,7 @@ def untouched_globals(device: torch.device, threads: int | None = None, *, exact
     ):
         products.allow_tf32 = not exact  # ZCA's product
         if device.type == "cuda" and exact:
-            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only so
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS needs it to be deterministic
             torch.set_deterministic_debug_mode("error")
         torch.set_num_threads(threads or before)
         try:

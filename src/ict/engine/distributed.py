@@ -1,8 +1,8 @@
-"""Several processes that train one network: the only file that knows how they talk to each other.
+"""Several processes that train one network. All communication between them is in this file.
 
 Each rank takes its share of every batch. Losses are means over a batch and shares are equal, so the mean of the ranks'
-gradients is the gradient of the whole batch. Everything else that changes in a step is made equal on all ranks too,
-hence any one of them can write the checkpoint, and any number of them can read it.
+gradients is the gradient of the whole batch. Everything else that changes in a step is made equal on all ranks too.
+So any rank can write the checkpoint, and any number of ranks can load it.
 """
 
 import atexit
@@ -20,23 +20,23 @@ from torch import distributed as processes
 from ict.base.errors import RankLost, UserError
 from ict.contract import Share
 
-_BUCKET = 2**25  # numbers that travel at once: a copy of them is made
-_PATIENCE = timedelta(minutes=30)  # longer than one rank ever lets the others wait, which is while it evaluates
+_BUCKET = 2**25  # the most numbers in one message, which is a copy of them
+_PATIENCE = timedelta(minutes=30)  # a rank waits at most while another evaluates, which takes less
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among those that share a run. By itself, it is all of them, and nothing here does anything."""
+    """This process among those that share a run. If it is the only one, no method communicates."""
 
     rank: int = 0
     size: int = 1
-    launched: bool = False  # there is somebody to talk to, if only itself
+    launched: bool = False  # a launcher started it, so there is a process group, perhaps of one
 
     @property
     def first(self) -> bool:
-        """Whether this is the one that writes and speaks."""
+        """Whether this is the rank that writes files and prints."""
         return self.rank == 0
 
     @property
@@ -45,12 +45,12 @@ class Ranks:
 
     @property
     def key(self) -> tuple[int, ...]:
-        """What is folded into the key of draws that must differ by rank; the first draws what a single process does."""
+        """Folded into the key of draws that must differ between ranks. The first rank draws like a single process."""
         return () if self.first else (self.rank, self.size)
 
     @torch.no_grad()
     def average_(self, tensors: Iterable[Tensor]) -> None:
-        """Each tensor becomes its mean over the ranks, with as few messages as fit into buckets."""
+        """Replace each tensor by its mean over the ranks. Tensors share messages of up to one bucket."""
         if not self.launched:
             return
         for bucket in _buckets(tensors):
@@ -63,7 +63,7 @@ class Ranks:
 
     @torch.no_grad()
     def copy_first_(self, tensors: Iterable[Tensor]) -> None:
-        """Each tensor becomes the first rank's."""
+        """Replace each tensor by the first rank's."""
         if not self.launched:
             return
         for tensor in tensors:
@@ -73,7 +73,7 @@ class Ranks:
             tensor.copy_(received)
 
     def gathered(self, x: Tensor) -> Tensor:
-        """The shares of a batch as the batch, on every rank."""
+        """The whole batch, joined from the ranks' shares, on every rank."""
         if not self.launched:
             return x
         shares = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(self.size)]
@@ -82,30 +82,30 @@ class Ranks:
         return torch.cat(shares)
 
     def any(self, flag: bool) -> bool:
-        """Whether it is true on any rank."""
+        """Whether `flag` is true on any rank."""
         if not self.launched:
             return flag
-        count = torch.tensor(int(flag))  # the hosts' affair: no device waits for it
+        count = torch.tensor(int(flag))  # on the CPU, so that no GPU waits for it
         with _lost():
             processes.all_reduce(count)
         return bool(count)
 
     def by_first(self, function: Callable[[], T]) -> T:
-        """What the function returns on the first rank; the others wait, and its mistake is everybody's."""
+        """Call the function on the first rank and return its result on all. A UserError is raised on all ranks."""
         if not self.launched:
             return function()
-        found: list[Any] = [None]
+        values: list[Any] = [None]
         with self.together():
             if self.first:
-                found = [function()]
+                values = [function()]
         with _lost():
-            processes.broadcast_object_list(found, 0)
-        value: T = found[0]
+            processes.broadcast_object_list(values, 0)
+        value: T = values[0]
         return value
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """The ranks leave this as soon as all have come to its end; the mistake of one is raised on all of them."""
+        """Wait at the end until all ranks are there. A UserError of one rank is raised on all."""
         if not self.launched:
             yield
             return
@@ -114,16 +114,16 @@ class Ranks:
             yield
         except UserError as problem:
             mistake = problem
-        told: list[str | None] = [None] * self.size
+        messages: list[str | None] = [None] * self.size
         with _lost():
-            processes.all_gather_object(told, None if mistake is None else str(mistake))
-        for message in told:
+            processes.all_gather_object(messages, None if mistake is None else str(mistake))
+        for message in messages:
             if message is not None:
                 raise UserError(message)
 
 
 def joined() -> Ranks:
-    """This process among those that a launcher such as torchrun has started, or by itself."""
+    """This process among those that a launcher such as torchrun started, or a single one."""
     if not processes.is_available():
         return Ranks()
     if not processes.is_initialized():
@@ -135,7 +135,7 @@ def joined() -> Ranks:
             processes.init_process_group(backend, rank=rank, world_size=size, timeout=_PATIENCE)
         except (RuntimeError, ValueError) as problem:
             cause = str(problem).splitlines()[0]
-            raise RankLost(f"rank {rank} of {size} found no way to the others ({cause}).") from problem
+            raise RankLost(f"rank {rank} of {size} cannot reach the others ({cause}).") from problem
         atexit.register(_leave)
     return Ranks(processes.get_rank(), processes.get_world_size(), launched=True)
 
@@ -180,7 +180,7 @@ def _lost() -> Iterator[None]:
 
 
 def _buckets(tensors: Iterable[Tensor]) -> list[list[Tensor]]:
-    """In order, by kind of number, as many together as a message may hold."""
+    """The tensors in order, grouped by dtype into messages of at most one bucket."""
     buckets: list[list[Tensor]] = []
     filling: dict[torch.dtype, tuple[list[Tensor], int]] = {}
     for tensor in tensors:

@@ -1,4 +1,4 @@
-"""The share of wrong predictions, and how sure a network is of its own."""
+"""The error of a network, and its confidence in its predictions."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,9 +20,9 @@ def error(
     rng: Rng | None = None,
     run: Callable[[Tensor], Tensor] | None = None,
 ) -> float:
-    """The fraction of `examples` that the network, in eval mode, gets wrong; its mode is left as it was.
+    """The fraction of `examples` that the network, in eval mode, classifies wrongly. Its mode is restored.
 
-    `run` is another way to run it.
+    `run`, if given, is called instead of the network.
     """
     device = next(network.parameters()).device
     wrong = torch.zeros((), dtype=torch.int64, device=device)
@@ -34,7 +34,7 @@ def error(
 
 @torch.no_grad()
 def confidence(network: nn.Module, inputs: Tensor, transform: InputTransform, batch: int) -> float:
-    """The mean over stored `inputs` of the largest probability that the network, in eval mode, gives to a class."""
+    """The mean over `inputs` of the largest class probability of the network in eval mode."""
     device = next(network.parameters()).device
     total = torch.zeros((), dtype=torch.float64, device=device)
     with eval_mode(network):

@@ -1,4 +1,4 @@
-"""A module as an algorithm sees it: `contract.Network`."""
+"""Implements `contract.Network` for a torch module."""
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +17,7 @@ from ict.networks.batch_norm import tracking
 
 
 class Forward:
-    """Runs a module. The teacher's forwards carry no gradient, whoever the teacher is."""
+    """Runs a module for an algorithm. With `gradient` false, as for the teacher, its forwards carry no gradient."""
 
     def __init__(self, module: nn.Module, gradient: bool = True) -> None:
         self.module, self.gradient = module, gradient
@@ -26,7 +26,7 @@ class Forward:
 
     @contextmanager
     def in_line(self) -> Iterator[None]:
-        """Forwards inside run one after the other, as all do here."""
+        """Forwards inside run one after the other. Here they always do."""
         yield
 
     def __call__(self, x: Tensor, tap: Tap | None = None) -> Tensor:
@@ -68,7 +68,7 @@ class Forward:
 
     @contextmanager
     def _usual(self) -> Iterator[None]:
-        """As outside of `frozen_stats` and `same_masks`."""
+        """Undo `frozen_stats` and `same_masks` inside."""
         own = {layer: partial(type(layer).forward, layer) for layer in self._masked}
         with tracking(self._frozen, True), standing_in(own):
             yield
@@ -78,7 +78,7 @@ class Forward:
 
     @contextmanager
     def precise(self) -> Iterator[None]:
-        yield  # as everything here is
+        yield  # everything here is float32 already
 
     def along(self, x: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
         _load_forward_mode()
@@ -98,10 +98,10 @@ class Forward:
 
 @contextmanager
 def standing_in(forwards: Mapping[Any, Callable[[Tensor], Tensor]]) -> Iterator[None]:
-    """Inside, these modules run these functions instead of the forward that they have."""
+    """Replace the forward of these modules inside."""
     before = {module: vars(module).get("forward") for module in forwards}
     for module, forward in forwards.items():
-        vars(module)["forward"] = forward  # hides the class's own
+        vars(module)["forward"] = forward  # hides the class's forward
     try:
         yield
     finally:
@@ -114,13 +114,13 @@ def standing_in(forwards: Mapping[Any, Callable[[Tensor], Tensor]]) -> Iterator[
 
 @cache
 def _load_forward_mode() -> None:
-    """The first use of it loads a part of torch that calls another part of torch deprecated."""
+    """Load forward-mode differentiation: its first use gives a deprecation warning from within torch, hidden here."""
     with warnings.catch_warnings(action="ignore", category=DeprecationWarning), forward_ad.dual_level():
         forward_ad.make_dual(torch.zeros(1), torch.zeros(1))
 
 
 class _OneMask:
-    """A dropout layer that draws its mask at the first call and keeps it."""
+    """A dropout layer that draws its mask at the first call and reuses it."""
 
     def __init__(self, layer: _DropoutNd) -> None:
         self.layer = layer

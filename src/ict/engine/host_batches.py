@@ -1,4 +1,4 @@
-"""Examples that stay in the host's memory, and how a batch of them gets to the device."""
+"""Copies batches of examples from the host's memory to the device."""
 
 from collections.abc import Sequence
 
@@ -6,13 +6,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-_AHEAD = 4  # batches that may be under way; the host waits before it makes another
+_AHEAD = 4  # the most batches that may be in transfer; then the host waits
 
 
 class Fetcher:
-    """Copies rows of `x` to the device on a stream of its own, by way of pinned memory.
+    """Copies rows of `x` to the device on a separate stream, through pinned memory.
 
-    Both are asked for once and used in turn, or more would be needed the further the host runs ahead.
+    Memory is allocated once, for a few batches in turn; otherwise its size would grow as the host runs ahead.
     """
 
     def __init__(self, x: Tensor, device: torch.device) -> None:
@@ -22,9 +22,9 @@ class Fetcher:
         self.n_fetched = 0
 
     def __call__(self, wanted: Sequence[Tensor]) -> list[Tensor]:
-        """On the device: the rows as they are, then their examples. They stay until the next few calls are made."""
+        """The rows on the device, then their examples. A few calls later, their memory is used again."""
         current = torch.cuda.current_stream(self.device)
-        if self.n_fetched:  # by now all that reads the last batch has been told to
+        if self.n_fetched:  # by now everything that reads the last batch is queued
             self.slots[(self.n_fetched - 1) % _AHEAD].read.record(current)
         slot = self.slots[self.n_fetched % _AHEAD]
         self.n_fetched += 1
@@ -50,7 +50,7 @@ class Fetcher:
 
 
 class _Slot:
-    """Memory for one batch."""
+    """The memory of one batch."""
 
     def __init__(self) -> None:
         self.read = torch.cuda.Event()
@@ -59,7 +59,7 @@ class _Slot:
 
 def _gather(x: Tensor, rows: Tensor, out: Tensor) -> None:
     if isinstance(x, Tensor):
-        # by one thread: with torch's several an update took twice as long beside a program that used all processors
+        # with one thread: torch's threads made an update twice as slow while another program used all cores
         np.take(x.numpy(), rows.numpy(), axis=0, out=out.numpy())
     else:  # shards
         x.take(rows, out)

@@ -1,4 +1,4 @@
-"""Stored examples to network inputs."""
+"""From stored examples to network inputs."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from ict.engine.settings import Inputs
 
 @dataclass(frozen=True)
 class InputTransform:
-    """Stored examples to network inputs; with `rng`, randomly shifted, flipped and made noisy on the way."""
+    """Turns stored examples into network inputs; with `rng`, also shifts, flips and adds noise at random."""
 
     inputs: Inputs
     whiten: Whiten
@@ -22,7 +22,7 @@ class InputTransform:
         return out
 
     def copies(self, x: Tensor, n: int, rng: Draws) -> tuple[Tensor, ...]:
-        """n copies of the same examples, each augmented for itself; only flips may be shared."""
+        """n copies of the same examples, each with its own augmentation; only flips may be shared."""
         flip: bool | Tensor = self.inputs.flip
         if flip and self.inputs.shared_flip and x.dim() == 4:
             flip = mirrored(len(x), rng)

@@ -1,4 +1,4 @@
-"""When to log, evaluate, save and stop. The host reads the device only at those moments."""
+"""The training loop: when to log, validate, save and stop. The host reads from the device only then."""
 
 import signal
 import threading
@@ -22,20 +22,20 @@ from ict.engine.settings import Eval, Swa
 from ict.engine.state import Best, State
 from ict.engine.step import Program, update
 
-_UPDATES_UNASKED = 8  # on a GPU, where they take milliseconds, before the ranks ask each other whether to stop
+_UPDATES_UNASKED = 8  # updates on GPUs, of milliseconds each, between the messages in which ranks agree to stop
 
 Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Watch:
-    """What is looked at during training: the validation set and unlabeled examples, never the test set."""
+    """The data for metrics during training: the validation set and unlabeled examples, never the test set."""
 
     valid: Examples
     transform: InputTransform
     settings: Eval
-    evaluator: Callable[[nn.Module], Callable[[Tensor], Tensor]] | None = None  # a quicker way to run a network
-    unlabeled: Tensor | None = None  # stored inputs on which the evaluated network's certainty is followed
+    evaluator: Callable[[nn.Module], Callable[[Tensor], Tensor]] | None = None  # a faster way to run a network
+    unlabeled: Tensor | None = None  # stored inputs on which the evaluated network's confidence is logged
 
 
 def train(
@@ -46,9 +46,9 @@ def train(
     saver: Saver | None = None,
     update: Callable[[Program, State], None] = update,
 ) -> None:
-    """Run every update that is left. Ctrl-C or SIGTERM saves at the next step boundary, then interrupts.
+    """Run all remaining updates. Ctrl-C or SIGTERM saves after the current update and raises KeyboardInterrupt.
 
-    Of several ranks the first alone looks at the validation set and logs; all of them stop at the same step.
+    Of several ranks only the first validates and logs. All ranks stop at the same step.
     """
     ranks = program.ranks
     asked_every = _UPDATES_UNASKED if ranks.launched and program.rng.device.type == "cuda" else 1
@@ -66,8 +66,8 @@ def train(
                 if evaluate and len(watch.valid):
                     last_record |= _validate(program, state, watch)
                 if evaluate and watch.unlabeled is not None:
-                    sure = confidence(state.evaluated, watch.unlabeled, watch.transform, watch.settings.batch)
-                    last_record |= {"confidence": sure}
+                    mean = confidence(state.evaluated, watch.unlabeled, watch.transform, watch.settings.batch)
+                    last_record |= {"confidence": mean}
                 state.seconds = time.monotonic() - began
                 if ranks.first:
                     log(last_record | {"seconds": round(state.seconds, 3)})
@@ -78,7 +78,7 @@ def train(
                 saver.save(state.step, state.to_dict())
             if stopping:
                 with ranks.together():
-                    pass  # a launcher ends all of them once one has ended, so nobody leaves before the save
+                    pass  # a launcher kills all ranks once one has ended, so none may leave before the save
                 raise KeyboardInterrupt
 
 
@@ -86,9 +86,9 @@ def _check_finite(state: State, last_record: Record) -> None:
     bad = int(state.first_bad)
     if bad < 0:
         return
-    seen = ", ".join(f"{k} {v:.4g}" for k, v in last_record.items()) or "none"
+    metrics = ", ".join(f"{k} {v:.4g}" for k, v in last_record.items()) or "none"
     raise Diverged(
-        f"the loss was not finite at step {bad} (last metrics: {seen}); "
+        f"the loss was not finite at step {bad} (last metrics: {metrics}); "
         "try a smaller optimizer.lr or train.weight, or a longer train.rampup."
     )
 
@@ -102,7 +102,7 @@ def _read_metrics(program: Program, state: State) -> Record:
 
 def _validate(program: Program, state: State, watch: Watch) -> Record:
     def valid_error(network: Any) -> float:
-        # the same crops for student and teacher, where validation is augmented at all
+        # if validation is augmented, student and teacher get the same crops
         augmented = watch.settings.augmented_valid
         rng = Rng(program.rng.device, fold(program.seed, Use.VALID, state.step)) if augmented else None
         run = watch.evaluator and watch.evaluator(network)
@@ -122,14 +122,14 @@ def _validate(program: Program, state: State, watch: Watch) -> Record:
 
 @contextmanager
 def _stop_requests(insistent: bool = False) -> Iterator[Callable[[], bool]]:
-    """Turns the first SIGINT or SIGTERM into a request, so that no update is cut in two; the second one acts.
+    """Turn the first SIGINT or SIGTERM into a request, so that no update is cut in two. The second acts at once.
 
-    `insistent`: they come from a launcher, which passes on what the process has had already, and kills in the end.
+    `insistent`: a launcher forwards signals that the process already got, and kills it in the end. So all are requests.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
-    received: list[int] = []  # no threading.Event: a signal that comes while one is being set would wait for ever
+    received: list[int] = []  # not threading.Event: a signal that arrives inside its set() would deadlock
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def request(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
@@ -147,9 +147,10 @@ def _stop_requests(insistent: bool = False) -> Iterator[Callable[[], bool]]:
 
 
 def final_network(program: Program, state: State, settings: Swa) -> nn.Module:
-    """The plain mean of the weights where there is one, else the evaluated network.
+    """The network that a run ends with: the mean of the weights under SWA, else the evaluated network.
 
-    No forward pass ever ran with the mean's weights, so its batch-norm statistics are made here from training batches.
+    No forward pass ever ran with the mean's weights, so its batch-norm statistics are computed here from training
+    batches.
     """
     if state.swa is None:
         return state.evaluated

@@ -1,4 +1,4 @@
-"""Everything about a run that depends on the step, as one table computed beforehand."""
+"""All values of a run that depend on the step, as one table computed in advance."""
 
 from dataclasses import dataclass
 from math import cos, exp, floor, pi
@@ -8,13 +8,13 @@ from ict.engine.settings import Average, Optimizer, Rate, Swa, Train
 
 @dataclass(frozen=True)
 class Plan:
-    """Row t holds what update t uses, t = 0, 1, ..."""
+    """Entry t of each field is the value in update t = 0, 1, ..."""
 
     lr: tuple[float, ...]
     momentum: tuple[float, ...]
     w: tuple[float, ...]
-    decay: tuple[float, ...]  # of the mean teacher; empty where there is none
-    swa: tuple[float | None, ...]  # of the plain mean, none where update t is not taken; empty where there is no mean
+    decay: tuple[float, ...]  # of the mean teacher; empty without one
+    swa: tuple[float | None, ...]  # decay of the SWA mean, None where update t is not in the mean; empty without SWA
 
     def __len__(self) -> int:
         return len(self.lr)
@@ -34,7 +34,7 @@ def make_plan(train: Train, optimizer: Optimizer, rate: Rate, average: Average, 
 
 
 def _rate(rate: Rate, progress: float) -> float:
-    """The learning rate as a share of its maximum."""
+    """The learning rate as a fraction of its maximum."""
     return _shape(rate, progress) * sigmoid_rampup(progress, rate.rampup)
 
 
@@ -55,17 +55,17 @@ def _shape(rate: Rate, progress: float) -> float:
 
 
 def _momentum(optimizer: Optimizer, rate: Rate, progress: float) -> float:
-    """It follows a gaussian ramp-down of the rate; with another one it changes where that begins."""
+    """Momentum follows a gaussian ramp-down of the rate. With another shape it changes at once where that begins."""
     if optimizer.final_momentum is None:
         return optimizer.momentum
-    kept = float(progress < 1.0 - rate.rampdown)
+    weight = float(progress < 1.0 - rate.rampdown)
     if rate.shape == "gaussian":
-        kept = gaussian_rampdown(progress, rate.rampdown)
-    return kept * optimizer.momentum + (1 - kept) * optimizer.final_momentum
+        weight = gaussian_rampdown(progress, rate.rampdown)
+    return weight * optimizer.momentum + (1 - weight) * optimizer.final_momentum
 
 
 def _plain_mean(steps: int, start: float, every: float) -> tuple[float | None, ...]:
-    """The n-th weights that are taken leave the mean of those before a share of (n - 1) / n."""
+    """The decay of the mean at each update: (n - 1) / n for the n-th weights in the mean, None for others."""
     first, gap = max(round(start * steps), 1), max(round(every * steps), 1)
     taken = range(first, steps + 1, gap)  # counted in updates done
     return tuple(
@@ -74,7 +74,7 @@ def _plain_mean(steps: int, start: float, every: float) -> tuple[float | None, .
 
 
 def cosine(progress: float, stretch: float = 1.0) -> float:
-    """Half a cosine from 1 at progress 0; it reaches 0 at progress = stretch."""
+    """Half a cosine from 1 at progress 0 to 0 at progress = stretch."""
     return 0.5 * (cos(pi * min(progress / stretch, 1.0)) + 1.0)
 
 
@@ -87,20 +87,20 @@ def sigmoid_rampup(progress: float, length: float, from_zero: bool = False) -> f
 
 
 def ema_decay(updates: int, decay: float, warmup: bool = True) -> float:
-    """The weight of the old average at update `updates` = 1, 2, ...; warm-up makes it a plain mean at first."""
+    """The weight of the old average at update `updates` = 1, 2, ...; warm-up makes it an equal-weight mean at first."""
     return min(1.0 - 1.0 / (updates + 1), decay) if warmup else decay
 
 
 def cyclic(progress: float, stretch: float, start: float, length: float) -> float:
-    """The cosine up to `start`; after that its piece of `length` before `start`, over and over."""
+    """The cosine up to `start`; after that the piece of `length` before `start` repeats."""
     if progress >= start:
         cycles = (progress - start) / length
-        progress = start + length * (cycles - floor(cycles + 1e-9) - 1)  # rounding must not put off a cycle's start
+        progress = start + length * (cycles - floor(cycles + 1e-9) - 1)  # rounding must not delay a cycle's start
     return cosine(progress, stretch)
 
 
 def ramp_down(progress: float, length: float) -> float:
-    """How far the last `length` of the run has gone: 0 before it, 1 at the end."""
+    """The progress within the last `length` of the run: 0 before it, 1 at the end."""
     return max(0.0, 1.0 - (1.0 - progress) / length) if length else 0.0
 
 

@@ -1,4 +1,4 @@
-"""The sections of a recipe other than its named components, as plain data: nothing here imports torch."""
+"""The sections of a recipe other than its named components, as plain data. Imports no torch."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -6,12 +6,12 @@ from typing import Literal
 from ict.base.errors import UserError
 from ict.base.fields import at_least_zero, check_fields, positive, share
 
-# marks a setting that older recipes did not have: with its default, which must never change, it is no part of a name
+# marks a setting that came later: at its default, which must never change, it is left out of a recipe's hash
 LATER = {"later": True}
 
 
 class Section:
-    """Checks the types of its fields as it is made."""
+    """Checks the types of its fields on creation."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -19,9 +19,9 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Split(Section):
-    """Which training examples are labeled, held out and unlabeled; counts are over all classes."""
+    """The labeled, validation and unlabeled parts of the training examples. Counts are over all classes."""
 
-    labeled: int | None = None  # none: the rows that the data itself marks as labeled
+    labeled: int | None = None  # none: the rows that have a label in the data
     valid: int = 0
     unlabeled: Literal["rest", "disjoint", "all"] = "rest"  # all but validation / nor labeled / everything
 
@@ -33,12 +33,12 @@ class Inputs(Section):
     pad: int = 0
     reflect: bool = False  # pad by reflection instead of zeros
     flip: bool = False
-    shared_flip: bool = False  # mirror all views of an example or none of them
+    shared_flip: bool = False  # flip all views of an example or none
     augment: Literal["pixels", "inputs"] = "pixels"  # shift and flip before scaling and ZCA, or after them
     scale: Literal["none", "centered", "half", "channels", "image", "gcn"] = "channels"
     zca: Literal["none", "authors", "ridge"] = "none"
     zca_epsilon: float = 1e-6
-    noise: float = 0.0  # deviation of Gaussian noise added to the input wherever examples are augmented
+    noise: float = 0.0  # standard deviation of Gaussian noise, added to inputs when they are augmented
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,9 +51,9 @@ class Optimizer(Section):
 
     name: Literal["sgd", "adam", "muon"] = "sgd"
     lr: float = 0.1
-    turn: float = field(default=0.01, metadata=LATER)  # muon: the share of its norm by which a convolution moves
+    turn: float = field(default=0.01, metadata=LATER)  # muon: length of a convolution's step, relative to its norm
     momentum: float = 0.9
-    final_momentum: float | None = None  # what momentum becomes as the rate's `rampdown` proceeds; none: no change
+    final_momentum: float | None = None  # momentum after the rate's `rampdown`; none: no change
     nesterov: bool = True
     beta2: float = 0.999
     weight_decay: float = 1e-4
@@ -71,14 +71,14 @@ class Optimizer(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class Rate(Section):
-    """The learning rate over the run, as a factor of optimizer.lr; lengths are shares of the run."""
+    """The learning rate over the run, as a factor of optimizer.lr. Lengths are fractions of the run."""
 
     shape: Literal["cosine", "cyclic", "gaussian", "linear", "step", "constant"] = "cosine"
     stretch: float = 1.125  # cosine, cyclic: the cosine would end at this multiple of the run
-    cycle_from: float = 0.15  # cyclic: from here on the last `cycle` of the cosine is run through again and again
+    cycle_from: float = 0.15  # cyclic: from here on the last `cycle` of the cosine repeats
     cycle: float = 0.025
-    rampup: float = 0.0  # rise by a sigmoid at the start
-    rampdown: float = 0.2  # gaussian, linear: fall over this much at the end; step: be `drop` times as large there
+    rampup: float = 0.0  # length of a sigmoid ramp-up at the start
+    rampdown: float = 0.2  # gaussian, linear: length of the ramp-down at the end; step: multiplied by `drop` there
     drop: float = 0.2
 
     def __post_init__(self) -> None:
@@ -98,7 +98,7 @@ class Average(Section):
 
     decay: float | None = 0.999  # none: no average, the student is its own teacher
     warmup: bool = True  # min(1 - 1/(k+1), decay) at update k
-    when: Literal["after", "before"] = "after"  # the optimizer's step; Algorithm 1 of the paper says before
+    when: Literal["after", "before"] = "after"  # update after or before the optimizer's step; the paper: before
     batchnorm: Literal["own", "averaged"] = "own"  # train mode with its own statistics, or eval mode with averages
 
     def __post_init__(self) -> None:
@@ -109,14 +109,15 @@ class Average(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class Swa(Section):
-    """A plain mean of the student's weights along the run, which is what is evaluated; lengths are shares of the run.
+    """The mean of the student's weights at several points of the run; the run is evaluated with it.
 
-    SWA takes the weights at the end of each cycle of the rate, fast-SWA several times a cycle.
+    SWA takes the weights at the end of each cycle of the rate, fast-SWA several times per cycle. Lengths are fractions
+    of the run.
     """
 
-    start: float | None = None  # where the first weights are taken; none: no such mean
+    start: float | None = None  # the point of the first weights in the mean; none: no mean
     every: float = 0.0025
-    batches: int = 100  # training batches that make the mean's batch-norm statistics anew, at the end
+    batches: int = 100  # training batches from which the mean's batch-norm statistics are recomputed at the end
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -126,21 +127,21 @@ class Swa(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class Train(Section):
-    """How long, on how much at a time, and how strong the consistency loss is.
+    """The length of training, the batches and the weight of the consistency loss.
 
     Layout "apart": a labeled and an unlabeled batch, each loss a mean over its own batch. "joined": both as one batch,
-    the losses divided by its whole size. "within": the unlabeled batch alone, drawn from a pool that holds the labeled
-    examples too; the cross-entropy of those that have a label is divided by the whole size.
+    with losses divided by the size of the whole. "within": only the unlabeled batch, drawn from a pool that includes
+    the labeled examples; their cross-entropy is divided by the size of the whole batch.
     """
 
     steps: int = 1000
     labeled_batch: int = 100
     unlabeled_batch: int = 100
     layout: Literal["apart", "joined", "within"] = "apart"  # see below
-    labeled_order: Literal["reshuffled", "repeated"] = "reshuffled"  # repeated: the same batches all epoch long
-    pair_groups: int = 1  # pairs are formed inside this many equal parts of a batch
+    labeled_order: Literal["reshuffled", "repeated"] = "reshuffled"  # repeated: the same batches throughout an epoch
+    pair_groups: int = 1  # pairs are formed within this many equal parts of a batch
     weight: float = 100.0  # w_max
-    rampup: float = 0.25  # share of the run over which w rises to its maximum
+    rampup: float = 0.25  # fraction of the run over which w rises to its maximum
     rampup_from_zero: bool = False  # start at 0 instead of e^-5 of the maximum
 
     def __post_init__(self) -> None:
@@ -158,13 +159,13 @@ class Train(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class Eval(Section):
-    """When to look, and at how much."""
+    """How often to validate and log, and on how many examples."""
 
-    every: int = 500  # updates between evaluations on the validation set
-    log_every: int = 50  # updates between lines of metrics
+    every: int = 500  # updates between validation passes
+    log_every: int = 50  # updates between log lines
     batch: int = 500
-    augmented_valid: bool = False  # shift and flip the validation images too, as the authors' program does
-    test_limit: int | None = None  # read only this many test examples; the result is marked partial
+    augmented_valid: bool = False  # shift and flip the validation images too, as in the authors' program
+    test_limit: int | None = None  # use only this many test examples; the result is marked partial
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,4 +1,4 @@
-"""What changes during a run, and nothing else: a checkpoint is this, and this is a checkpoint."""
+"""Everything that changes during a run. A checkpoint holds exactly this."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,9 +26,9 @@ class State:
     student: nn.Module
     ema: WeightAverage | None  # the mean teacher
     optimizer: torch.optim.Optimizer
-    first_bad: Tensor  # 0-d: the first step whose loss was not finite, -1 so far
-    swa: WeightAverage | None = None  # the plain mean of the student's weights
-    memory: Tensor | None = None  # the algorithm's row for every training example [N, C]
+    first_bad: Tensor  # 0-d: the first step whose loss was not finite, -1 if there is none
+    swa: WeightAverage | None = None  # the equal-weight mean of the student's weights
+    memory: Tensor | None = None  # the algorithm's memory, a row for every training example [N, C]
     step: int = 0  # updates done
     sums: dict[str, Tensor] = field(default_factory=dict)  # metrics since the last log line, on the device
     n_summed: int = 0
@@ -38,13 +38,13 @@ class State:
 
     @property
     def evaluated(self) -> nn.Module:
-        """The network that validation looks at: the teacher, or the student where there is none."""
+        """The network for validation: the teacher, or the student if there is no teacher."""
         return self.ema.module if self.ema else self.student
 
     def made_by_batch(self) -> Iterator[Tensor]:
-        """What a rank makes of its share of a batch: gradients, and statistics of batch norm.
+        """The tensors that a rank computes from its share of a batch: gradients and batch-norm statistics.
 
-        One by one: a process by itself asks for none of them, and this is part of every update.
+        A generator, since a single process needs none of them and this is part of every update.
         """
         yield from (p.grad for p in self.student.parameters() if p.grad is not None)
         for network in (self.student, *([self.ema.module] if self.ema else [])):

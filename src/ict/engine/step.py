@@ -1,7 +1,7 @@
-"""One training step, eager: the definition of correct.
+"""One training step, run eagerly. It defines what is correct: other modes are tested against it.
 
-Everything that depends on the step comes from the plan and from keys folded with the step, so that a step
-can be replayed alone and a resumed run is the uninterrupted one, bit for bit.
+Everything that depends on the step comes from the plan and from keys folded with the step. So a single step can be
+replayed, and a resumed run equals the uninterrupted one bit for bit.
 """
 
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from ict.engine.state import State
 
 @dataclass(frozen=True)
 class Program:
-    """What stays the same during a run."""
+    """Everything that stays the same during a run."""
 
     algorithm: Algorithm
     plan: Plan
@@ -29,7 +29,7 @@ class Program:
     seed: int
     rng: Rng
     average_before: bool = False  # update the teacher before the optimizer's step
-    ranks: Ranks = field(default_factory=Ranks)  # who shares the batches
+    ranks: Ranks = field(default_factory=Ranks)  # the processes that share the batches
 
 
 def update(program: Program, state: State) -> None:
@@ -42,7 +42,7 @@ def update(program: Program, state: State) -> None:
 
 
 def begin(program: Program, step: int) -> Picked:
-    """The host's part of a step: keys for all randomness, and the rows of the batch."""
+    """The part of a step on the host: set the keys of all random draws and pick the rows of the batch."""
     reseed_dropout(program, step)
     program.rng.reseed(fold(program.seed, Use.DRAWS, step))
     return program.batches.pick(step)
@@ -62,7 +62,7 @@ def differentiate(
     teacher: Network,
     draws: Draws | None = None,
 ) -> Loss:
-    """From a batch to gradients, on the device alone: the same operations at every step."""
+    """From a batch to gradients, on the device only. The operations are the same at every step."""
     loss = program.algorithm.loss(student, teacher, batch, w, draws or program.rng)
     state.optimizer.zero_grad()
     loss.total.backward()
@@ -85,8 +85,8 @@ def apply(program: Program, state: State, picked: Picked, loss: Loss) -> None:
     state.optimizer.step()
     if state.ema and not program.average_before:
         state.ema.update(plan.decay[step])
-    if state.swa and (kept := plan.swa[step]) is not None:
-        state.swa.update(kept)
+    if state.swa and (decay := plan.swa[step]) is not None:
+        state.swa.update(decay)
     if state.memory is not None and loss.memory is not None:
         state.memory[program.ranks.gathered(picked.unlabeled)] = program.ranks.gathered(loss.memory)
 

@@ -1,6 +1,6 @@
-"""Batch norm over the whole batch where several ranks share it: torch's own would know one rank's part alone.
+"""Batch norm over the whole batch of several ranks; torch's layers would use one rank's part only.
 
-With it K ranks compute what one computes. torch's SyncBatchNorm works on GPUs only and knows no mean-only norm.
+With it K ranks compute the same as one. torch's SyncBatchNorm needs a GPU and has no mean-only norm.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,14 +19,14 @@ from ict.networks.batch_norm import InParts, MeanOnlyBatchNorm
 
 @contextmanager
 def shared_norms(ranks: Ranks, networks: Iterable[nn.Module]) -> Iterator[None]:
-    """Inside, the batch norms of these networks normalise by all ranks' parts of a batch."""
+    """Inside, the batch norms of these networks normalize over all ranks' parts of a batch."""
     norms = [m for network in networks for m in network.modules() if isinstance(m, _BatchNorm)]
     with standing_in({norm: _Shared(norm, ranks) for norm in norms}):
         yield
 
 
 class _Shared:
-    """The forward of a batch norm. Parts of a joined batch are normalised one by one, as `networks.parts` does."""
+    """The forward of a batch norm. Parts of a joined batch are normalized separately, as in `networks.batch_norm`."""
 
     def __init__(self, norm: _BatchNorm, ranks: Ranks) -> None:
         self.norm, self.ranks = norm, ranks
@@ -57,7 +57,7 @@ class _Shared:
         if not norm.track_running_stats or norm.num_batches_tracked is None or norm.running_mean is None:
             return
         norm.num_batches_tracked.add_(1)
-        # momentum none: the plain mean of all batches since the last reset
+        # momentum None: the mean of all batches since the last reset
         weight = 1 / norm.num_batches_tracked.to(mean.dtype) if norm.momentum is None else norm.momentum
         norm.running_mean.lerp_(mean, weight)
         if norm.running_var is not None and variance is not None:
@@ -65,7 +65,7 @@ class _Shared:
 
 
 class _Average(torch.autograd.Function):
-    """The mean over the ranks; its gradient is that of the sum of all ranks' losses."""
+    """The mean over the ranks. Its gradient is that of the sum of all ranks' losses."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, ranks: Ranks) -> Tensor:
@@ -88,7 +88,7 @@ class _Average(torch.autograd.Function):
 
 
 class _Normalise(torch.autograd.Function):
-    """Batch norm by the moments of all ranks, which it returns too. The heavy work is torch's, as in eval mode."""
+    """Batch norm with the moments of all ranks, which are returned too. The work is torch's eval-mode batch norm."""
 
     @staticmethod
     def forward(
@@ -97,7 +97,7 @@ class _Normalise(torch.autograd.Function):
         local = torch.stack(torch.var_mean(x, _others(x), correction=0))
         variances, means = ranks.gathered(local[None]).unbind(1)
         mean = means.mean(0)
-        variance = (variances + (means - mean).square()).mean(0)  # a mean of squares would lose digits
+        variance = (variances + (means - mean).square()).mean(0)  # the mean of squares would lose precision
         ctx.save_for_backward(x, weight, mean, variance)
         ctx.save_for_forward(x, weight, mean, variance)
         ctx.eps, ctx.ranks = eps, ranks
@@ -113,13 +113,13 @@ class _Normalise(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, d: Tensor, *_: None) -> tuple[Tensor, None, None]:
-        """Along x. What batch norm does to a change of its input is what it does to a gradient on the way back."""
+        """The derivative along x. Batch norm maps a change of its input as it maps a gradient in the backward pass."""
         return _through(ctx, d)[0], None, None
 
 
 def _through(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of x, weight and bias. That of x: the one of fixed moments, less what it says about the moments;
-    with y the normalised input and means over all ranks, scale (g - mean(g) - y mean(g y))."""
+    """The gradients of x, weight and bias. That of x is the gradient with fixed moments, minus the part through the
+    moments: scale (g - mean(g) - y mean(g y)), with y the normalized input and means over all ranks."""
     x, weight, mean, variance = ctx.saved_tensors
     fixed = torch.ops.aten.native_batch_norm_backward
     given = (mean, variance, None, None, False, ctx.eps, [True, True, True])
@@ -134,7 +134,7 @@ def _through(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _others(x: Tensor) -> list[int]:
-    """All dimensions but that of channels."""
+    """All dimensions except channels."""
     return [d for d in range(x.dim()) if d != 1]
 
 

@@ -1,7 +1,7 @@
-"""Convolutions of the fast step: in half precision, with the gradients of their weights on a stream of their own.
+"""Convolutions of the fast step: in half precision, with the gradients of their weights on a separate stream.
 
-They have rules of their own for both directions, so that a backward pass does not wait for gradients of weights, and
-for a derivative in forward mode.
+They are custom autograd functions, so that a backward pass does not wait for the gradients of weights. They also
+support forward-mode derivatives.
 """
 
 from collections.abc import Iterator
@@ -15,13 +15,13 @@ from torch.nn.utils import parametrize
 
 Size = tuple[int, int]
 HALF = torch.bfloat16
-_CHANNELS = 8  # of an image: matrix units take as many at once, and with 3 the first layer is as slow as a wide one
+_CHANNELS = 8  # matrix units take this many channels at once; with 3 the first layer is as slow as a wide one
 
 
 def widened(x: Tensor) -> Tensor:
-    """Half precision, channels last, with channels of zeros up to a number that a GPU likes."""
+    """Convert to half precision and channels last, padded with channels of zeros to a multiple of `_CHANNELS`."""
     n, c, height, width = x.shape
-    if c % _CHANNELS == 0:  # of a slice the first keeps the gaps, the second leaves the order of a dense one alone
+    if c % _CHANNELS == 0:  # `to` keeps the gaps of a slice, `contiguous` removes them and leaves a dense tensor alone
         return x.to(HALF, memory_format=torch.channels_last).contiguous(memory_format=torch.channels_last)
     shape = (n, c + -c % _CHANNELS, height, width)
     out = torch.empty(shape, dtype=HALF, device=x.device, memory_format=torch.channels_last).zero_()
@@ -30,17 +30,17 @@ def widened(x: Tensor) -> Tensor:
 
 
 class Aside:
-    """A second stream for the gradients of weights: nothing in a backward pass waits for them but its end."""
+    """A second stream for the gradients of weights. Only the end of a backward pass waits for it."""
 
     def __init__(self) -> None:
         self.stream: torch.cuda.Stream | None = None
-        self.off = False  # run everything in line
-        self.unwanted = False  # no gradients of weights
-        self.held: list[Tensor] = []  # what the stream may still be reading, so that its memory is not used again
+        self.off = False  # use the current stream
+        self.unwanted = False  # compute no gradients of weights
+        self.held: list[Tensor] = []  # tensors that the stream may still read, so that their memory is not reused
 
     @contextmanager
     def __call__(self, *read: Tensor) -> Iterator[None]:
-        """What is inside runs there."""
+        """Operations inside run on the second stream."""
         if self.off:
             yield
             return
@@ -53,7 +53,7 @@ class Aside:
 
     @contextmanager
     def idle(self) -> Iterator[None]:
-        """Backward passes inside make no gradients of weights, which autograd cannot tell a function of ours."""
+        """Backward passes inside skip gradients of weights. Autograd does not tell a custom function about that."""
         self.unwanted = True
         try:
             yield
@@ -67,14 +67,14 @@ class Aside:
 
 
 def convolved(x: Tensor, weight: Tensor, conv: nn.Conv2d, aside: Aside) -> Tensor:
-    """x through a convolution, without its bias, by its weight in half precision."""
+    """Convolve x with the half-precision `weight`, without the bias."""
     run: Any = _Convolve.apply
     out: Tensor = run(widened(x), weight, conv.stride, conv.padding, aside)
     return out
 
 
 def halves(convolutions: list[nn.Conv2d], aside: Aside) -> tuple[Tensor, ...]:
-    """Their weights in half precision, made all at once."""
+    """The weights of convolutions in half precision, converted all at once."""
     sources = [_sources(conv) for conv in convolutions]
     run: Any = _Halves.apply
     made: tuple[Tensor, ...] = run(
@@ -84,7 +84,7 @@ def halves(convolutions: list[nn.Conv2d], aside: Aside) -> tuple[Tensor, ...]:
 
 
 class _Convolve(torch.autograd.Function):
-    """Without a bias; the gradient of the weight is made aside."""
+    """A convolution without a bias. The gradient of the weight is computed on the second stream."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, stride: Size, padding: Size, aside: Aside) -> Tensor:
@@ -96,7 +96,7 @@ class _Convolve(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, x: Tensor, *_: None) -> Tensor:
-        """Along x alone: it is linear."""
+        """The derivative along x only. The convolution is linear in x."""
         return _product(ctx, x.contiguous(memory_format=torch.channels_last), ctx.saved_tensors[1].detach())
 
     @staticmethod
@@ -129,23 +129,23 @@ def _product(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
 
 
 def _is_narrow(weight: Tensor, stride: Size, padding: Size) -> bool:
-    """Convolutions on which libraries are slow, since they have few channels for matrix units to work on."""
+    """Whether a convolution has so few channels that libraries are slow: they cannot fill the matrix units."""
     n_out, n_in, *size = weight.shape
     return (size, stride, padding) == ([3, 3], (1, 1), (1, 1)) and {n_in, n_out} <= {16, 32}
 
 
 def _sources(conv: nn.Conv2d) -> tuple[Tensor, ...]:
-    """The weight, or length and direction of its rows where weight norm makes it from those."""
+    """The weight, or under weight norm the lengths and directions of its rows."""
     if parametrize.is_parametrized(conv, "weight"):
         parametrizations: Any = conv.parametrizations
         made_by = parametrizations.weight
         if len(made_by) == 1 and type(made_by[0]).__name__ == "_WeightNorm" and made_by[0].dim == 0:
             return made_by.original0, made_by.original1
-    return (conv.weight.contiguous(memory_format=torch.channels_last),)  # a parametrization may make it otherwise
+    return (conv.weight.contiguous(memory_format=torch.channels_last),)  # a parametrization may change the layout
 
 
 class _Halves(torch.autograd.Function):
-    """One node for all weights, so that its backward is the one place where the second stream is waited for."""
+    """One autograd node for all weights, so that only its backward waits for the second stream."""
 
     @staticmethod
     def forward(ctx: Any, aside: Aside, counts: tuple[int, ...], *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -196,5 +196,5 @@ def _grouped(tensors: tuple[Tensor, ...], counts: tuple[int, ...]) -> list[tuple
 
 
 def _line(x: Tensor) -> Tensor:
-    """The numbers in the order of memory. Strides of dimensions of size 1 differ, and would count as another layout."""
+    """The numbers in memory order, as a vector. Strides of size-1 dimensions may differ otherwise."""
     return x.as_strided((x.numel(),), (1,))

@@ -1,8 +1,8 @@
-"""The step on a GPU: captured once as a graph and replayed, and in fast mode also fused and in half precision.
+"""The step on a GPU, captured once as a CUDA graph and replayed. In fast mode it is also fused and in half precision.
 
-The only file that knows of graphs and compilation. What is captured is `step.differentiate` itself, so in
-exact mode a replay gives the bits of the eager step; in fast mode it is handed other networks, and the graph holds the
-optimizer and the averages too.
+All code for graphs and compilation is in this file. It captures `step.differentiate` itself, so in exact mode a replay
+gives the same bits as the eager step. In fast mode the networks are `FastForward`, and the graph also contains the
+optimizer and the averages.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,24 +25,24 @@ from ict.engine.step import Program, apply, begin, differentiate
 from ict.networks.batch_norm import can_join, joined
 from ict.networks.staged import Staged
 
-_WARM_UPS = 3  # libraries choose kernels and allocate workspaces in the first calls, which a capture cannot hold
-_WORTH_COMPILING = 12_000  # updates left: compiling takes about 35 s and saves up to 3 ms an update (CNN-13, H200)
+_WARM_UPS = 3  # in their first calls libraries choose kernels and allocate workspaces, which a graph cannot capture
+_WORTH_COMPILING = 12_000  # remaining updates: compiling takes about 35 s and saves up to 3 ms each (CNN-13, H200)
 
 
 class FastForward(Forward):
-    """A network in bfloat16 and channels last; parts go through it together, each normalized alone.
+    """A network in bfloat16 and channels last. Parts go through it in one forward, each normalized separately.
 
-    Networks made of stages run fused. Others are compiled, if wanted.
+    Networks made of stages run fused. Others are compiled if `compile`.
     """
 
     def __init__(
         self, module: nn.Module, gradient: bool = True, *, compile: bool = False, beside: bool = False
     ) -> None:
-        """`beside`: the first forward of what a batch brought may run beside what was queued since."""
+        """`beside`: the first forward of a batch's own tensors may run in parallel to work queued after the batch."""
         super().__init__(module, gradient)
         self.stream = torch.cuda.Stream() if beside else None
         self.received_at = torch.cuda.Event() if beside else None
-        self.given: frozenset[int] = frozenset()  # where in memory the batch is
+        self.given: frozenset[int] = frozenset()  # addresses of the batch's tensors
         for parameter in module.parameters():
             if parameter.dim() == 4:
                 parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
@@ -53,7 +53,7 @@ class FastForward(Forward):
 
     @contextmanager
     def in_line(self) -> Iterator[None]:
-        """One thing after the other, while libraries time their kernels to choose among them."""
+        """Use one stream inside: libraries time their kernels then, to choose among them."""
         stream, self.stream = self.stream, None
         asides = [self.fused.aside] if self.fused else []
         for aside in asides:
@@ -66,7 +66,7 @@ class FastForward(Forward):
                 aside.off = False
 
     def received(self, batch: Batch) -> None:
-        """The batch is ready from here on."""
+        """Record that the batch is ready from here on."""
         self.given = frozenset(x.untyped_storage().data_ptr() for x in (batch.x, *batch.u))
         if self.received_at is not None:
             self.received_at.record()
@@ -79,7 +79,7 @@ class FastForward(Forward):
 
     @contextmanager
     def same_masks(self) -> Iterator[None]:
-        compile, self.compile = self.compile, self.compile and not self._dropouts()  # it would not see the masks
+        compile, self.compile = self.compile, self.compile and not self._dropouts()  # compiled code ignores the masks
         try:
             with super().same_masks():
                 yield
@@ -95,7 +95,7 @@ class FastForward(Forward):
 
     @contextmanager
     def precise(self) -> Iterator[None]:
-        """By contiguous copies of the weights, with which the library's float32 convolutions are faster."""
+        """Float32 forwards use contiguous copies of the weights: the library's convolutions are faster with them."""
         self.precise_weights = {name: p.contiguous() for name, p in self.module.named_parameters() if p.dim() == 4}
         try:
             with _full_products():
@@ -104,7 +104,7 @@ class FastForward(Forward):
             self.precise_weights = None
 
     def along(self, x: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
-        """In half precision only where it runs fused on a GPU: torch's batch norm has a derivative in float32 there."""
+        """Half precision if the norms are fused and on a GPU, else float32, which torch's batch norm needs for this."""
         if self.fused is not None and self.fused.norms_are_fused and x.is_cuda:
             return super().along(x, d)
         with self.precise():
@@ -132,7 +132,7 @@ class FastForward(Forward):
     def _run(self, function: Callable[..., Tensor], x: Tensor, **options: Any) -> Tensor:
         if self.precise_weights is not None:
             return super()._run(self._contiguous if function is self.module else function, x, **options)
-        given, self.given = self.given, frozenset()  # a second forward would share memory and statistics with the first
+        given, self.given = self.given, frozenset()  # a second forward would race with the first for statistics
         if self.stream is None or self.received_at is None or x.untyped_storage().data_ptr() not in given:
             return self._run_half(function, x, **options)
         self.stream.wait_event(self.received_at)
@@ -164,7 +164,7 @@ class FastForward(Forward):
 
 
 def _is_a_chain(network: Staged) -> bool:
-    """Whether it does nothing but run its stages."""
+    """Whether the network only runs its stages."""
     return does_as(network, Staged) and all(
         getattr(type(network), name) is getattr(Staged, name) for name in ("features", "head")
     )
@@ -181,24 +181,24 @@ def _full_products() -> Iterator[None]:
 
 
 def networks(state: State, compile: bool) -> tuple[FastForward, FastForward]:
-    """Student and teacher as the fast step sees them."""
+    """Student and teacher for the fast step."""
     student = FastForward(state.student, compile=compile)
-    beside = state.ema is not None and state.first_bad.is_cuda  # else both would write the same statistics
+    beside = state.ema is not None and state.first_bad.is_cuda  # without an average both write the same statistics
     return student, FastForward(state.evaluated, gradient=False, compile=compile, beside=beside)
 
 
 def evaluator(network: nn.Module) -> Callable[[Tensor], Tensor]:
-    """What predicts as the network does, in half precision."""
+    """A function that predicts like the network, in half precision."""
     return FastForward(network, gradient=False)
 
 
 class Captured:
-    """An update as a graph. In exact mode the host applies the gradients, as `step.update` does, to the same bits."""
+    """An update as a CUDA graph. In exact mode the host applies the gradients as in `step.update`: the same bits."""
 
     def __init__(self, program: Program, state: State, *, fast: bool, compile: bool | None = None) -> None:
-        """`compile` none: where a network cannot run fused and the run is long enough to pay for it."""
+        """`compile` None: compile networks that cannot run fused if the run is long enough to gain from it."""
         self.program, self.state, device = program, state, program.rng.device
-        self.picked = begin(program, state.step).clone()  # what the graph reads
+        self.picked = begin(program, state.step).clone()  # the rows that the graph reads
         self.step = torch.tensor(state.step, device=device)
         self.plan = _table(program.plan, device)
         self.student: Forward = Forward(state.student)
@@ -206,26 +206,26 @@ class Captured:
         self.optimizer: QuickOptimizer | None = None
         self.average: QuickAverage | None = None
         self.ahead: Ahead | None = None
-        self.applied = self.picked.unlabeled  # the rows whose memory the host's `apply` writes
+        self.applied = self.picked.unlabeled  # the rows whose memory is written by `apply` on the host
         self.silent: dict[Tensor, Tensor] = {}
         if fast:
-            self.applied = self.applied.clone()  # those of `picked` are the next update's by then
+            self.applied = self.applied.clone()  # `picked` holds the rows of the next update by then
             compile = len(program.plan) - state.step >= _WORTH_COMPILING if compile is None else compile
             self.student, self.teacher = networks(state, compile)
             self.silent = {p: torch.zeros_like(p) for p in _biases(state.student)}
             self.ahead = Ahead(program, self.picked)
-            # the graph would keep the first momentum, and holds nothing that ranks have to say to each other
+            # a graph would keep the first momentum, and cannot contain messages between ranks
             if len(set(program.plan.momentum)) == 1 and not program.ranks.launched:
                 self.optimizer = QuickOptimizer(state.optimizer)
                 self.average = QuickAverage(state.ema) if state.ema else None
-        self.sums: dict[str, Tensor] = {}  # where the graph adds up metrics
+        self.sums: dict[str, Tensor] = {}  # the graph adds metrics up here
         self.graph = torch.cuda.CUDAGraph()
         for rng in (program.rng, program.batches.repeated):
             if rng is not None:
                 self.graph.register_generator_state(rng.generator)
         with _restored([self.step], state):
             self._warm_up()
-            # the thread that watches over messages between ranks may look at its events meanwhile
+            # the watchdog thread of the process group may query its events meanwhile
             errors = "thread_local" if program.ranks.launched else "global"
             with torch.cuda.graph(self.graph, capture_error_mode=errors):
                 self.loss = self._captured()
@@ -268,7 +268,7 @@ class Captured:
         draws = program.rng if ahead is None else ahead.draws
         loss = differentiate(program, state, batch, w, self.student, self.teacher, draws)
         for bias, zeros in self.silent.items():
-            if bias.grad is None:  # the batch norm behind it takes away whatever it does; torch may write to gradients
+            if bias.grad is None:  # the next batch norm cancels this bias; torch may write to gradients, so copy
                 bias.grad = zeros if self.optimizer else torch.zeros_like(bias)
         if self.optimizer is not None:
             self._apply(loss, lr, share)
@@ -280,7 +280,7 @@ class Captured:
         return loss
 
     def _apply(self, loss: Loss, lr: Tensor, share: Tensor) -> None:
-        """`step.apply` with the host's numbers on the device."""
+        """`step.apply` with its scalars on the device."""
         state, before = self.state, self.program.average_before
         assert self.optimizer is not None and self.ahead is not None
         with self.ahead.beside():
@@ -310,11 +310,11 @@ class Captured:
             for _ in range(_WARM_UPS - 1):
                 self._captured()
         torch.cuda.current_stream().wait_stream(side)
-        self.state.optimizer.zero_grad()  # so that the graph's backward makes gradients instead of adding to them
+        self.state.optimizer.zero_grad()  # so that the graph's backward creates gradients and does not add to old ones
 
 
 def _table(plan: Plan, device: torch.device) -> Tensor:
-    """What an update needs to know of its step: weight of the consistency loss, rate, 1 - decay of the average."""
+    """The plan on the device, a row per step: weight of the consistency loss, learning rate, 1 - decay."""
     shares = [1 - kept for kept in plan.decay] or plan.w
     return torch.tensor([plan.w, plan.lr, shares], device=device).T.contiguous()
 
@@ -325,7 +325,7 @@ def _biases(network: nn.Module) -> list[Tensor]:
 
 @contextmanager
 def _restored(others: list[Tensor], state: State) -> Iterator[None]:
-    """Updates inside leave no trace."""
+    """Undo all updates made inside."""
     modules = [state.student, *([state.ema.module] if state.ema else [])]
     tensors = [*others, state.first_bad, *([] if state.memory is None else [state.memory])]
     tensors += [tensor.detach() for module in modules for tensor in (*module.parameters(), *module.buffers())]
@@ -334,8 +334,8 @@ def _restored(others: list[Tensor], state: State) -> Iterator[None]:
     yield
     copy([*tensors, *of_optimizer], before)
     for tensor in _tensors(state.optimizer)[len(of_optimizer) :]:
-        tensor.zero_()  # made inside
+        tensor.zero_()  # created inside
 
 
 def _tensors(optimizer: torch.optim.Optimizer) -> list[Tensor]:
-    return [value for kept in optimizer.state.values() for value in kept.values() if isinstance(value, Tensor)]
+    return [value for state in optimizer.state.values() for value in state.values() if isinstance(value, Tensor)]

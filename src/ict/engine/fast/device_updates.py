@@ -1,4 +1,4 @@
-"""What a fast update does outside its networks, as few operations that read their numbers from the device."""
+"""Optimizer, EMA and mixup of a fast update as single GPU operations, with their scalars on the device."""
 
 import torch
 from torch import Tensor, nn
@@ -8,16 +8,16 @@ from ict.engine.averages import WeightAverage
 from ict.engine.optimizers.muon import Muon
 from ict.engine.optimizers.torch_optimizers import SGD, Adam
 
-_ALIGNED = 64  # a tensor in a shared piece of memory begins at a multiple of as many numbers
+_ALIGNED = 64  # in a shared piece of memory, each tensor begins at a multiple of this many numbers
 
 
 class QuickOptimizer:
-    """An optimizer's step as one operation that reads its rate from the device; it shares the optimizer's state."""
+    """An optimizer's step as one operation with the learning rate on the device. Shares the optimizer's state."""
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         (group,) = optimizer.param_groups
         parameters: list[nn.Parameter] = group["params"]
-        lr = torch.zeros((), device=parameters[0].device)  # each step brings its own
+        lr = torch.zeros((), device=parameters[0].device)  # replaced in each step
         adam = isinstance(optimizer, torch.optim.Adam)
         names = ("betas", "eps", "weight_decay") if adam else ("momentum", "nesterov", "weight_decay")
         options = {name: group[name] for name in names}
@@ -29,12 +29,12 @@ class QuickOptimizer:
         else:
             self.quick = SGD(parameters, lr, fused=True, **options)
         for p in parameters:
-            kept = optimizer.state[p]
-            for name, value in kept.items():
-                if isinstance(value, Tensor):  # as a checkpoint left them, perhaps of a run in the other mode
-                    kept[name] = torch.empty_like(p).copy_(value) if value.shape == p.shape else value.to(p.device)
-            if not adam and group["momentum"]:  # without it torch would take the first gradient, at every replay
-                kept.setdefault("momentum_buffer", torch.zeros_like(p))
+            state = optimizer.state[p]
+            for name, value in state.items():
+                if isinstance(value, Tensor):  # a checkpoint's layout and device may be those of the other mode
+                    state[name] = torch.empty_like(p).copy_(value) if value.shape == p.shape else value.to(p.device)
+            if not adam and group["momentum"]:  # without a buffer torch starts from the gradient, at every replay
+                state.setdefault("momentum_buffer", torch.zeros_like(p))
         self.quick.state = optimizer.state
 
     def step(self, lr: Tensor) -> None:
@@ -44,7 +44,7 @@ class QuickOptimizer:
 
 
 class QuickBatch(Batch):
-    """A batch that mixes its examples in one operation, where one lambda is for all and needs no gradient."""
+    """A batch that mixes its examples in one operation if there is one lambda for all, without a gradient."""
 
     def mixed(self, lam: Tensor, x: Tensor) -> Tensor:
         if not x.is_cuda or lam.dim() or lam.requires_grad:
@@ -55,7 +55,7 @@ class QuickBatch(Batch):
 
 
 class QuickAverage:
-    """An average's update. For this its weights, and the student's, become parts of one piece of memory.
+    """The update of an average as one operation. It moves the average's and the student's tensors into one memory each.
 
     Several operations over a hundred small tensors take longer than one over all of their numbers.
     """
@@ -72,13 +72,13 @@ class QuickAverage:
 
     @torch.no_grad()
     def update(self, share: Tensor) -> None:
-        """`share`: of the student in the new average, 0-d."""
+        """`share`: the weight of the student in the new average, 0-d."""
         for average, student in self.pieces:
             average.lerp_(student, share.to(average.dtype))
 
 
 def _in_one_piece(tensors: list[Tensor]) -> Tensor:
-    """Moves tensors, in their layouts, into a new piece of memory."""
+    """Move tensors into one new piece of memory; each keeps its layout."""
     sizes = [tensor.numel() + -tensor.numel() % _ALIGNED for tensor in tensors]
     piece = tensors[0].new_zeros(sum(sizes))
     for tensor, part in zip(tensors, piece.split(sizes), strict=True):

@@ -1,9 +1,9 @@
-"""How the fast step runs a network made of stages: the same layers as fewer and larger operations.
+"""Runs a network made of stages in the fast step: the same layers as fewer and larger operations.
 
-Batch norm, activation and pooling are one operation (`kernels/`); weights become half precision all at once; and the
-bias of a convolution before a batch norm, which takes any constant away again, is not added to the activations at all
-but carried beside them as a `shift` until a running mean has to know of it. Nothing of the network is copied or
-changed: its own modules say what is trained, which mode they are in and what their statistics are.
+Batch norm, activation and pooling are one operation (`kernels/`), and all weights are converted to half precision at
+once. A batch norm cancels the bias of the convolution before it. So that bias is not added to the activations but kept
+beside them as a `shift`, which only the running mean needs. Nothing of the network is copied or changed: parameters,
+mode and statistics are those of its own modules.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,14 +22,14 @@ from ict.networks.staged import Staged
 from ict.networks.wrn import Block
 
 Kind = TypeVar("Kind", bound=nn.Module)
-_COUNTABLE = 2**31  # numbers, by the kernels' integers
+_COUNTABLE = 2**31  # the most numbers that the kernels' 32-bit integers can index
 
 
 class Carried(NamedTuple):
-    """Activations, and what is still to be added to them."""
+    """Activations and terms that are not yet added to them."""
 
     x: Tensor
-    shift: Tensor | None = None  # for each channel
+    shift: Tensor | None = None  # per channel
     plus: "Carried | None" = None
 
     @property
@@ -50,7 +50,7 @@ class Carried(NamedTuple):
 
 
 class Fused:
-    """A network's forward, features and head."""
+    """The forward, features and head of a network, fused."""
 
     def __init__(self, network: Staged) -> None:
         *body, head = network.stages
@@ -71,7 +71,7 @@ class Fused:
 
 
 class Chain:
-    """Layers one after the other, neighbours joined where one operation does the work of several."""
+    """Layers one after the other. Neighbors are fused where one operation does the work of several."""
 
     def __init__(self, modules: Iterable[nn.Module], aside: Aside) -> None:
         self.links = _linked(list(_flat(modules)))
@@ -82,12 +82,12 @@ class Chain:
             return self.run(x)
 
     def run(self, x: Tensor) -> Tensor:
-        """While the weights are ready."""
+        """Run the layers; the half-precision weights must be ready."""
         return _run(self.links, Carried(x)).whole
 
 
 class Link:
-    """A layer, or several."""
+    """One layer or several fused ones."""
 
     convolutions: tuple["Convolution", ...] = ()
     norms_are_fused = True
@@ -103,7 +103,7 @@ def _run(links: list[Link], carried: Carried) -> Carried:
 
 
 class Plain(Link):
-    """Any other layer, as it is."""
+    """Any other layer, unchanged."""
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
@@ -114,7 +114,7 @@ class Plain(Link):
 
 
 class Convolution(Link):
-    """Leaves its bias to be carried."""
+    """A convolution. Its bias becomes a `shift`."""
 
     def __init__(self, conv: nn.Conv2d) -> None:
         self.conv, self.convolutions = conv, (self,)
@@ -124,8 +124,8 @@ class Convolution(Link):
     def __call__(self, carried: Carried) -> Carried:
         conv, shift = self.conv, self.conv.bias
         if carried.shift is not None and conv.kernel_size == (1, 1) and conv.padding == (0, 0):
-            weight = conv.weight.flatten(1)  # a constant stays one
-            with torch.autocast(carried.x.device.type, enabled=False):  # which would convert each of them first
+            weight = conv.weight.flatten(1)  # a 1x1 convolution maps a constant to a constant
+            with torch.autocast(carried.x.device.type, enabled=False):  # which would first convert each operand
                 shift = weight @ carried.shift if shift is None else torch.addmv(shift, weight, carried.shift)
             carried = carried._replace(shift=None)
         x = carried.whole
@@ -135,7 +135,7 @@ class Convolution(Link):
 
 
 class Norm(Link):
-    """Batch norm with the activation and the pooling behind it."""
+    """Batch norm with the activation and the pooling after it."""
 
     def __init__(self, norm: BatchNorm1d | BatchNorm2d, activation: nn.Module | None, pool: nn.Module | None):
         self.norm, self.activation, self.pool = norm, activation, pool
@@ -147,7 +147,7 @@ class Norm(Link):
         return self.both(carried)[0]
 
     def both(self, carried: Carried) -> tuple[Carried, Carried]:
-        """What comes out, and what went in with all of it added up."""
+        """The output, and the input with all its terms added up."""
         x, norm = carried.x, self.norm
         gradient = torch.is_grad_enabled()
         fits = x.is_cuda and x.dim() in (2, 4) and x.numel() < _COUNTABLE
@@ -171,7 +171,7 @@ class Norm(Link):
             if norm.track_running_stats:
                 assert mean is not None and var is not None and batches is not None and norm.momentum is not None
                 running = kernels.Running(mean, var, batches, norm.momentum)
-            # no gradient goes to the shifts: the norm takes away whatever they would do
+            # the shifts get no gradient: the norm cancels their effect
             shifts = tuple(shift.detach() for shift in carried.shifts)
             how = replace(how, parts=norm.parts, still=norm.still, running=running, shifts=shifts)
             plus = carried.plus.x if carried.plus else None
@@ -181,7 +181,7 @@ class Norm(Link):
 
 
 class Activation(Link):
-    """An activation with the pooling behind it, where no norm in front of them has taken both."""
+    """An activation with the pooling after it, where no norm comes before them."""
 
     def __init__(self, activation: nn.Module, pool: nn.Module) -> None:
         self.activation, self.pool = activation, pool
@@ -196,7 +196,7 @@ class Activation(Link):
 
 
 class Residual(Link):
-    """A block of a wide residual network. The batch norm behind it, which reads the sum anyway, does the addition."""
+    """A block of a wide residual network. The batch norm after it reads the sum anyway, so it does the addition."""
 
     def __init__(self, block: Block) -> None:
         (norm,) = _linked(list(_flat([block.activate])))
@@ -216,7 +216,7 @@ class Residual(Link):
 
 
 def _flat(modules: Iterable[nn.Module]) -> Iterator[nn.Module]:
-    """Layers in the order in which they run, without those that do nothing."""
+    """The layers in order, without those that do nothing."""
     for module in modules:
         if does_as(module, nn.Sequential):
             yield from _flat(module)
@@ -225,7 +225,7 @@ def _flat(modules: Iterable[nn.Module]) -> Iterator[nn.Module]:
 
 
 def does_as(module: nn.Module, *kinds: type[Kind]) -> TypeGuard[Kind]:
-    """Whether it is of one of these kinds and does as they do: no forward of its own, nothing hooked to it."""
+    """Whether a module is of one of these kinds and behaves like it: with that kind's forward and without hooks."""
     hooked = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
     return not hooked and any(isinstance(module, kind) and type(module).forward is kind.forward for kind in kinds)
 
@@ -254,7 +254,7 @@ def _slope(activation: nn.Module) -> float:
 
 
 def _is_usual(conv: nn.Conv2d) -> bool:
-    """Without groups or gaps, and zeros, if anything, around the image."""
+    """Whether a convolution has no groups and no dilation, and pads with zeros if at all."""
     zeros = conv.padding_mode == "zeros" and not isinstance(conv.padding, str)
     return zeros and (conv.groups, conv.dilation) == (1, (1, 1))
 
@@ -273,7 +273,7 @@ def _one_by_one(x: Tensor, *modules: nn.Module | None) -> Tensor:
 
 
 class Weights:
-    """The half-precision weights of convolutions, made all at once for the length of a forward on a GPU."""
+    """The half-precision weights of convolutions, created at once and valid during a forward on a GPU."""
 
     def __init__(self, convolutions: list[Convolution], aside: Aside) -> None:
         self.convolutions, self.aside = convolutions, aside

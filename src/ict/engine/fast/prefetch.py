@@ -1,4 +1,4 @@
-"""The next update's batch and draws, made beside the current update: an update that is captured waits for neither."""
+"""Prepares the next update's batch and draws during the current update, so that no update waits for them."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from ict.engine.step import Program, reseed_dropout
 
 
 class Ahead:
-    """Both come from the program's generator in the order of the eager step, so they are the same numbers."""
+    """The next batch and draws. They use the program's generator in the order of the eager step: the same numbers."""
 
     def __init__(self, program: Program, picked: Picked) -> None:
         """`picked`: the rows of the current update, here and later."""
@@ -30,16 +30,16 @@ class Ahead:
 
     @property
     def current(self) -> Batch:
-        """The batch for a loss, which may ask for gradients of what it is given."""
+        """The batch for a loss, detached because a loss may require gradients for its inputs."""
         return replace(self.batch, x=self.batch.x.detach(), u=tuple(u.detach() for u in self.batch.u))
 
     def begin(self, step: int) -> None:
-        """The host's part: `step.begin`, but of the next step where batch and draws are concerned."""
+        """The host's part, like `step.begin`: dropout for this step, rows and keys for the next."""
         reseed_dropout(self.program, step)
         self._name(step + 1)
 
     def first(self, step: int) -> None:
-        """Batch and draws of the update to begin with."""
+        """Prepare the batch and the draws of the first update."""
         self._name(step)
         self.start()
         self.finish()
@@ -50,7 +50,7 @@ class Ahead:
 
     @contextmanager
     def beside(self) -> Iterator[None]:
-        """What is inside need not be done before `finish`."""
+        """Operations inside run on a second stream until `finish`."""
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
             yield
@@ -62,12 +62,12 @@ class Ahead:
 
     def finish(self) -> None:
         torch.cuda.current_stream().wait_stream(self.stream)
-        current = [*self.tensors, *self.draws.values][: len(self.made)]  # without draws just seen for the first time
+        current = [*self.tensors, *self.draws.values][: len(self.made)]  # without draws recorded in this update
         copy([*current, *self.picked.tensors], [*self.made, *self.next.tensors])
 
 
 class DrawnAhead:
-    """`contract.Draws` for a loss that draws the same things at every step. What they are is seen at the first one."""
+    """`contract.Draws` for a loss that makes the same calls at every step. The first step records the calls."""
 
     def __init__(self, rng: Rng) -> None:
         self.rng = rng
@@ -76,7 +76,7 @@ class DrawnAhead:
         self.n_given = 0
 
     def of_the_next(self) -> list[Tensor]:
-        """Values for the next step; the current one's are handed out from the first on again."""
+        """Draw the values of the next step, and return those of the current step again from the first on."""
         self.n_given = 0
         return [call() for call in self.calls]
 
@@ -93,7 +93,7 @@ class DrawnAhead:
         return self._given(lambda: self.rng.uniform(n))
 
     def normal_like(self, x: Tensor) -> Tensor:
-        shape = torch.empty_like(x, device="meta")  # holds no memory
+        shape = torch.empty_like(x, device="meta")  # takes no memory
         return self._given(lambda: self.rng.normal_like(shape))
 
     def _given(self, call: Callable[[], Tensor]) -> Tensor:
@@ -101,11 +101,11 @@ class DrawnAhead:
             self.calls.append(call)
             self.values.append(call().clone())
         self.n_given += 1
-        return self.values[self.n_given - 1].detach()  # of which a loss may ask for a gradient
+        return self.values[self.n_given - 1].detach()  # a loss may require its gradient
 
 
 def copy(targets: Iterable[Tensor], sources: Iterable[Tensor]) -> None:
-    """All tensors of a kind at once."""
+    """Copy tensors, all of one dtype at once."""
     kinds: dict[torch.dtype, list[tuple[Tensor, Tensor]]] = {}
     for target, source in zip(targets, sources, strict=True):
         if target.numel():

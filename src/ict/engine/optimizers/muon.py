@@ -1,6 +1,6 @@
-"""Muon (Jordan et al. 2024) for convolutions: a step turns a weight in all of its directions by the same angle.
+"""Muon (Jordan et al. 2024) for convolutions: a step rotates a weight by the same angle in all of its directions.
 
-Torch's own takes no convolutions, and rounds to bfloat16 wherever it runs.
+torch's Muon does not take convolutions and always rounds to bfloat16.
 """
 
 from collections import defaultdict
@@ -15,23 +15,23 @@ from ict.base.errors import UserError
 from ict.engine.optimizers.torch_optimizers import SGD
 
 _ROUNDS = 5
-_LEAST = 1e-12  # norm of a gradient: where nothing but rounding is left of a smaller one, it fades away
+_LEAST = 1e-12  # smallest norm of a gradient; a smaller one is rounding noise, and its step fades to zero
 _POLYNOMIAL = (3.4445, -4.7750, 2.0315)  # of odd powers; five rounds take all from .003 to 1 between .68 and 1.21
 
 
 class Muon(SGD):
-    """Convolutions have the norm of an orthogonal matrix and move by `turn` of it for every `lr`; all else as by SGD.
+    """Muon for convolutions, SGD for all other weights.
 
-    Batch norm or weight norm behind a convolution takes its norm away. Weight decay could change nothing but the norm,
-    so convolutions have none.
+    A convolution's weight keeps the norm of an orthogonal matrix and moves by `ratio` * lr of that norm. Batch norm or
+    weight norm after a convolution cancels its norm. Weight decay could change only the norm, so convolutions get none.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], lr: float | Tensor, *, ratio: float, **options: Any) -> None:
-        """`ratio`: of turn to rate, so that one schedule is for both."""
+        """`ratio`: `optimizer.turn` divided by the learning rate, so that one schedule serves both."""
         super().__init__(parameters, lr, **options)
         self.ratio, self.streams = ratio, defaultdict[torch.Size, torch.cuda.Stream](torch.cuda.Stream)
         if not any(map(_turns, self.param_groups[0]["params"])):
-            raise UserError("optimizer.name is muon: it is for convolutions of images, and there is none; use sgd.")
+            raise UserError("optimizer.name is muon: it needs a network with convolutions of images; use sgd.")
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
@@ -42,7 +42,7 @@ class Muon(SGD):
         for p, gradient in gradients.items():
             alike[p.shape][p] = gradient
             p.grad = None  # so that SGD leaves it alone
-        for shape in sorted(alike, key=torch.Size.numel, reverse=True):  # what takes longest begins first
+        for shape in sorted(alike, key=torch.Size.numel, reverse=True):  # the slowest first
             with self._beside(shape, next(iter(alike[shape])).device):
                 self._turn(alike[shape], group)
         super().step()
@@ -52,15 +52,15 @@ class Muon(SGD):
             torch.cuda.current_stream().wait_stream(stream)
 
     def _turn(self, gradients: dict[nn.Parameter, Tensor], group: dict[str, Any]) -> None:
-        """Weights of one shape, so that all of them take the same few operations."""
+        """Update all weights of one shape at once, with few operations."""
         momentum, values = group["momentum"], list(gradients.values())
         kept = [self._kept(p) for p in gradients]
         torch._foreach_mul_(kept, momentum)
         torch._foreach_add_(kept, values)
         steps = torch._foreach_add(values, kept, alpha=momentum) if group["nesterov"] else kept
-        # a row for each output; channels last, as fast mode has it, this copies nothing
+        # one row per output channel; with channels last, as in fast mode, this copies nothing
         turns = orthogonal(torch.stack([step.movedim(1, -1).flatten(1) for step in steps]))
-        norm = min(turns.shape[1:]) ** 0.5  # that of an orthogonal matrix, and about that of a turn
+        norm = min(turns.shape[1:]) ** 0.5  # the norm of an orthogonal matrix, and about that of a turn
         for p, turn in zip(gradients, turns, strict=True):
             weight = p.movedim(1, -1)
             weight.mul_(norm / weight.norm().clamp(min=_LEAST))
@@ -73,7 +73,7 @@ class Muon(SGD):
         return kept
 
     def _beside(self, shape: torch.Size, device: torch.device) -> AbstractContextManager[object]:
-        """Small products leave most of a GPU idle, so those of each shape have a stream."""
+        """A stream per shape: small matrix products leave most of a GPU idle."""
         if device.type != "cuda":
             return nullcontext()
         self.streams[shape].wait_stream(torch.cuda.current_stream())
@@ -81,7 +81,7 @@ class Muon(SGD):
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
-    """Matrices with the same singular vectors, and singular values near 1. [N, rows, columns]."""
+    """Matrices with the same singular vectors and singular values near 1. [N, rows, columns]."""
     a, b, c = _POLYNOMIAL
     wide = matrices if matrices.shape[1] <= matrices.shape[2] else matrices.mT
     x = wide / wide.norm(dim=(1, 2), keepdim=True).clamp(min=_LEAST)
@@ -93,5 +93,5 @@ def orthogonal(matrices: Tensor) -> Tensor:
 
 
 def _turns(p: Tensor) -> bool:
-    """Whether this is a convolution's weight; the lengths of a normalized one have four dimensions too."""
+    """Whether this is the weight of a convolution. The lengths of weight norm have four dimensions too, but size 1."""
     return p.dim() == 4 and p.shape[1:].numel() > 1

@@ -1,7 +1,7 @@
-"""Torch's optimizers, kept from loading torch's compiler.
+"""torch's optimizers without the import of torch's compiler.
 
-Torch marks some methods of an optimizer as not to be compiled, and loads the whole compiler to say so: half of the time
-from a command to its first update. The same methods without the mark do the same work.
+torch decorates some optimizer methods to exclude them from compilation, and imports the whole compiler to do so. That
+is half of the time from a command to its first update. The same methods without the decorator do the same work.
 """
 
 from inspect import unwrap

@@ -1,1 +1,1 @@
-"""Operations for a GPU that libraries do not have, or do slowly. Importing them needs Triton."""
+"""GPU operations that libraries lack or run slowly, in Triton. Importing them needs Triton."""

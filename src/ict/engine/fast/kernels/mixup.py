@@ -1,4 +1,4 @@
-"""Examples mixed with their partners, in one pass over memory forward and one backward."""
+"""Mixes examples with their partners, with one pass over memory forward and one backward."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _BLOCK = 1024
 
 @triton.jit
 def _mixed(x, lam, out, size, group, STEP: tl.constexpr, BLOCK: tl.constexpr):
-    """lam times each row of x [*, size] and 1 - lam times the one STEP rows on; a group of rows is a circle."""
+    """lam times each row of x [*, size] plus 1 - lam times the row STEP further on, cyclic within a group of rows."""
     row = tl.program_id(0)
     first = row // group * group
     other = first + (row - first + STEP + group) % group
@@ -36,7 +36,7 @@ class Mixed(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         (lam,) = ctx.saved_tensors
-        return _run(gradient, lam, ctx.groups, 1), None, None  # each example is the partner of the one behind it
+        return _run(gradient, lam, ctx.groups, 1), None, None  # each example is the partner of the next one
 
 
 def _run(x: Tensor, lam: Tensor, groups: int, step: int) -> Tensor:
@@ -48,7 +48,7 @@ def _run(x: Tensor, lam: Tensor, groups: int, step: int) -> Tensor:
 
 
 def mixed(x: Tensor, lam: Tensor, groups: int) -> Tensor:
-    """`Batch.mixed` of a batch in as many groups; lambda, one for all, gets no gradient."""
+    """`Batch.mixed` with `groups` pair groups. There is one lambda for all examples; it gets no gradient."""
     run: Any = Mixed.apply
     out: Tensor = run(x, lam, groups)
     return out

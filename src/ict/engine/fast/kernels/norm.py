@@ -1,11 +1,11 @@
-"""Batch norm, an activation and a pooling in as few passes over memory as they need: kernels for a GPU.
+"""Batch norm, activation and pooling with the fewest passes over memory: kernels for a GPU.
 
-An activation of a wide network is larger than the caches, so what counts is how often it is read and written. Forward:
-one pass for the statistics of each part, one that normalises, activates and pools. Backward: one pass for the two sums
-that batch norm's gradient needs, one that writes the gradient; so is a derivative in forward mode. What lies between is
-computed again instead of stored.
+The activations of a wide network are larger than the caches, so the time depends on how often they are read and
+written. Forward: one pass for the statistics of each part, one that normalizes, activates and pools. Backward: one pass
+for the two sums in batch norm's gradient, one that writes the gradient; a forward-mode derivative works the same way.
+Intermediate values are recomputed, not stored.
 
-Images are in channels-last order. `norm_programs` has what runs on the GPU, this file what starts it.
+Images are in channels-last order. The programs for the GPU are in `norm_programs`; this file launches them.
 """
 
 from dataclasses import dataclass, replace
@@ -20,12 +20,12 @@ from ict.engine.fast.kernels.norm_programs import denormalise, measure, measure_
 
 _TILE = 4096  # numbers in a tile
 _MOST = 65_535  # programs along the second axis of a grid
-_PROGRAMS = 1024  # that share a reduction: enough to hide the latency of memory, few enough to add up what they found
+_PROGRAMS = 1024  # programs in a reduction: enough to hide memory latency, few enough to add up their partial sums
 
 
 @dataclass(frozen=True)
 class Running:
-    """The statistics that follow the batches, and how."""
+    """The running statistics and their momentum."""
 
     mean: Tensor
     var: Tensor
@@ -43,11 +43,11 @@ def _starts(sizes: tuple[int, ...], device: torch.device) -> Tensor:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a batch lies in memory, and in which pieces kernels take it."""
+    """The layout of a batch in memory, and its division among programs."""
 
     sizes: tuple[int, ...]  # rows of each part
     channels: int
-    width: int  # of the pooled image, where there is a pooling
+    width: int  # of the pooled image; 1 without pooling
     pool: bool
 
     @property
@@ -55,7 +55,7 @@ class Layout:
         return max(self.sizes) // (4 if self.pool else 1)
 
     def tiles(self) -> tuple[tuple[int, int, int], dict[str, Any]]:
-        """A program for each tile of what comes out."""
+        """One program per tile of the output."""
         columns = min(64, triton.next_power_of_2(self.channels))
         rows = _TILE // columns
         while triton.cdiv(self.longest, rows) > _MOST:
@@ -64,7 +64,7 @@ class Layout:
         return grid, {"ROWS": rows, "COLUMNS": columns}
 
     def shares(self) -> tuple[tuple[int, int, int], dict[str, Any]]:
-        """A few programs for each column of tiles, for a reduction: narrow, so that each has many rows to add up."""
+        """For a reduction: a few programs per column of tiles. Columns are narrow, so a program adds up many rows."""
         columns = min(32, triton.next_power_of_2(self.channels))
         rows = _TILE // columns
         n = triton.cdiv(self.channels, columns)
@@ -86,26 +86,26 @@ def _dense(x: Tensor) -> Tensor:
 
 
 def counters(norm: nn.BatchNorm1d | nn.BatchNorm2d) -> Tensor:
-    """What programs count themselves with. Forwards that run at the same time must not share them."""
+    """The counters of finished programs. Forwards that run at the same time must not share them."""
     return torch.zeros(norm.num_features, dtype=torch.int32, device=norm.weight.device)
 
 
 @dataclass(frozen=True)
 class How:
-    """What a batch norm does besides normalising."""
+    """The options of a fused batch norm."""
 
     counters: Tensor
     eps: float
-    slope: float = 1.0  # of a LeakyReLU behind it; 1: none
-    pool: bool = False  # 2 x 2, behind that
-    parts: tuple[int, ...] = ()  # examples with statistics of their own
+    slope: float = 1.0  # of the LeakyReLU after it; 1: none
+    pool: bool = False  # 2 x 2, after the activation
+    parts: tuple[int, ...] = ()  # sizes of parts with their own statistics
     running: Running | None = None
-    shifts: tuple[Tensor, ...] = ()  # what each summand is short of in every channel, such as a convolution's bias
-    still: int = 0  # of the parts, the last ones, which the running statistics do not follow
+    shifts: tuple[Tensor, ...] = ()  # per input and channel, a constant not yet added, such as a convolution's bias
+    still: int = 0  # how many of the last parts do not update the running statistics
 
 
 class NormAct(torch.autograd.Function):
-    """Batch norm of x, or of x + plus, by the statistics of each part; the sum is the second of what comes out."""
+    """Batch norm of x, or of x + plus, with each part's statistics. The sum is the second output."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, plus: Tensor | None, weight: Tensor, bias: Tensor, how: How) -> Any:
@@ -166,20 +166,23 @@ class NormAct(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, x: Tensor, plus: Tensor | None, *_: None) -> tuple[Tensor, Tensor, None]:
-        """Along x and plus."""
+        """The derivative along x and plus."""
         both, weight, bias, moments = ctx.saved_tensors[:4]
         d = _dense(x if plus is None else x + plus)
         whole = replace(ctx.layout, pool=False, width=1)
         means = _means(both, d, weight, bias, moments, whole, 1.0, ctx.how.counters)[0]
         out = _moved(both, d, moments, means, weight, bias, ctx.layout, ctx.how.slope)
-        return out, d.view_as(d), None  # where nothing is summed up, torch wants a view
+        return out, d.view_as(d), None  # without `plus` torch needs a view
 
 
 def _means(
     x: Tensor, gradient: Tensor, weight: Tensor, bias: Tensor, moments: Tensor, layout: Layout, slope: float,
     counted_by: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Of a gradient behind the activation, and of it times the normalised value; the gradients of weight and bias."""
+    """The means of g and of g times the normalized value, and the gradients of weight and bias.
+
+    `gradient` is the gradient after the activation, g the one before it.
+    """
     c, (grid, shares) = layout.channels, layout.shares()
     partial = weight.new_empty(len(layout.sizes), shares["SPLITS"], 2, c)
     means, for_weight, for_bias = torch.empty_like(moments), torch.empty_like(weight), torch.empty_like(bias)
@@ -193,7 +196,7 @@ def _means(
 def _moved(
     x: Tensor, d: Tensor, moments: Tensor, means: Tensor, weight: Tensor, bias: Tensor, layout: Layout, slope: float
 ) -> Tensor:
-    """How `_normalised` moves along d."""
+    """The derivative of `_normalised` along d."""
     out, (grid, tiles) = _empty(x, layout), layout.tiles()
     around = (_starts(layout.sizes, x.device), moments, means, weight, bias)
     move[grid](x, d, out, *around, layout.channels, slope, layout.width, POOL=layout.pool, **tiles)
@@ -201,7 +204,7 @@ def _moved(
 
 
 def _empty(x: Tensor, layout: Layout) -> Tensor:
-    """For what comes out."""
+    """Memory for the output."""
     if not layout.pool:
         return torch.empty_like(x)
     n, c, *size = x.shape
@@ -210,7 +213,7 @@ def _empty(x: Tensor, layout: Layout) -> Tensor:
 
 
 def _normalised(x: Tensor, moments: Tensor, weight: Tensor, bias: Tensor, layout: Layout, slope: float) -> Tensor:
-    """By mean and 1 / deviation of each part (`moments` [parts, 2, C])."""
+    """Normalize, activate and pool with the mean and 1 / deviation of each part (`moments` [parts, 2, C])."""
     out, (grid, tiles) = _empty(x, layout), layout.tiles()
     around = (_starts(layout.sizes, x.device), moments, weight, bias)
     normalise[grid](x, out, *around, layout.channels, slope, layout.width, POOL=layout.pool, **tiles)
@@ -218,7 +221,7 @@ def _normalised(x: Tensor, moments: Tensor, weight: Tensor, bias: Tensor, layout
 
 
 class ActPool(torch.autograd.Function):
-    """An activation and a pooling: what comes behind a norm, of which this is one that changes nothing."""
+    """An activation and a pooling: the same kernels with a norm that changes nothing."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, slope: float) -> Tensor:
@@ -251,7 +254,7 @@ class ActPool(torch.autograd.Function):
 
 @cache
 def _unchanged(channels: int, device: torch.device) -> tuple[Tensor, ...]:
-    """Moments, weight and bias of a norm that changes nothing, and means of gradients that it does not center."""
+    """Moments, weight and bias of a norm that changes nothing, and zero means, which leave gradients uncentered."""
     zeros, ones = torch.zeros(channels, device=device), torch.ones(channels, device=device)
     return torch.stack([zeros, ones])[None], ones, zeros, torch.stack([zeros, zeros])[None]
 
@@ -266,14 +269,14 @@ def act_pool(x: Tensor, slope: float) -> Tensor:
 def norm_act(
     x: Tensor, plus: Tensor | None, weight: Tensor, bias: Tensor, how: How
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """In training mode, by the statistics of the batch: what comes out, x + plus, and the sum of the shifts."""
+    """In training mode, with the batch's statistics: the output, x + plus, and the sum of the shifts."""
     run: Any = NormAct.apply
     out, both, shift = run(x, plus, weight, bias, how)
     return out, x if plus is None else both, how.shifts[0] if len(how.shifts) == 1 else shift
 
 
 def norm_act_by(mean: Tensor, var: Tensor, x: Tensor, weight: Tensor, bias: Tensor, how: How) -> Tensor:
-    """In eval mode, by given statistics, without a gradient."""
+    """In eval mode, with given statistics, without a gradient."""
     x = _dense(x)
     moments = torch.stack([mean, (var + how.eps).rsqrt()])[None]
     return _normalised(x, moments, weight, bias, _layout(x, (), how.pool), how.slope)

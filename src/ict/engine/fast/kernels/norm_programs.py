@@ -1,7 +1,7 @@
-"""What each program of the kernels in `norm` does.
+"""The Triton programs of the kernels in `norm`.
 
-A batch is a matrix with a row for each pixel and a column for each channel. Parts are ranges of rows with statistics of
-their own; `starts` holds where each begins and where the last one ends.
+A batch is a matrix with one row per pixel and one column per channel. Parts are ranges of rows with their own
+statistics; `starts` holds the first row of each and the end of the last.
 """
 
 import triton
@@ -17,10 +17,10 @@ def measure(
 ):  # fmt: skip
     """Mean and 1 / deviation of each part of x, or of `both` = x + plus, which is written.
 
-    Running statistics follow the first TRACKED parts, whose mean is larger to them by what x and plus are short of:
-    none, one or two shifts, whose sum is written too.
-    A program adds up a share of a part's rows; the last one to be done with a column of tiles goes on with the sums.
-    They are taken around the part's first row, because around zero a large mean would swallow a small deviation.
+    The first TRACKED parts update the running statistics. Up to two shifts, constants that x and plus do not include
+    yet, are added to their mean; the sum of the shifts is written too.
+    A program adds up a share of a part's rows; the last program of a column of tiles finishes the sums.
+    Sums are taken relative to the part's first row: around zero, a large mean would hide a small deviation.
     """
     c = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     split, part = tl.program_id(1), tl.program_id(2)
@@ -87,8 +87,8 @@ def _first_row(x, plus, start, c, channels, inside, PLUS: tl.constexpr):
 
 @triton.jit
 def _is_last(counters, n):
-    """Whether all other programs of this column have stored what they found; it leaves the counter at zero."""
-    tl.debug_barrier()  # what all threads of this program stored comes before the count
+    """Whether all other programs of this column have stored their sums. Resets the counter to zero."""
+    tl.debug_barrier()  # the stores of all threads of this program come before the count
     counter = counters + tl.program_id(0)
     last = tl.atomic_add(counter, 1, sem="acq_rel") == n - 1
     if last:
@@ -114,7 +114,7 @@ def _affine(moments, weight, bias, part, c, channels, inside):
 
 @triton.jit
 def _corner(r, c, channels, width):
-    """Where the first of the four pixels is that a pooled one looks at; `width` is that of the pooled image."""
+    """The position of the first of the four pixels under a pooled one; `width` is that of the pooled image."""
     return (4 * (r // width) * width + 2 * (r % width))[:, None] * channels + c[None, :]
 
 
@@ -133,7 +133,7 @@ def _four(x, corner, channels, width, mask):
 
 @triton.jit
 def _tile(starts, channels, POOL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """A program's part, and its rows and columns there. Where it pools, a row is a pixel of the pooled image."""
+    """A program's part, rows and columns. With pooling a row is a pixel of the pooled image."""
     c = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     part = tl.program_id(2)
     start, end = tl.load(starts + part), tl.load(starts + part + 1)
@@ -149,7 +149,7 @@ def normalise(
     x, out, starts, moments, weight, bias, channels, slope, width,
     POOL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """What comes out of the norm, the activation and the pooling."""
+    """The output of norm, activation and pooling."""
     part, r, c, inside, mask = _tile(starts, channels, POOL, ROWS, COLUMNS)
     _, _, gain, offset = _affine(moments, weight, bias, part, c, channels, inside)
     if POOL:
@@ -171,7 +171,7 @@ def _slopes(value, gradient, gain, offset, slope):
 
 @triton.jit
 def _largest(xa, xb, xd, xe, gain, offset, slope):
-    """Which of the four is the pooled pixel: the first of the largest. None of the three: the last."""
+    """Which of the four pixels is the maximum, the first if several are equal. If none of the three: the last."""
     a, b = _activated(xa, gain, offset, slope), _activated(xb, gain, offset, slope)
     d, e = _activated(xd, gain, offset, slope), _activated(xe, gain, offset, slope)
     most = tl.maximum(tl.maximum(a, b), tl.maximum(d, e))
@@ -200,7 +200,7 @@ def measure_gradients(
     PARTS: tl.constexpr, SPLITS: tl.constexpr, POOL: tl.constexpr, EVEN: tl.constexpr, ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Means over each part of the gradient g and of g times the normalised value; gradients of weight and bias."""
+    """Means over each part of the gradient g and of g times the normalized value; gradients of weight and bias."""
     c = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     split, part = tl.program_id(1), tl.program_id(2)
     start, end = tl.load(starts + part), tl.load(starts + part + 1)
@@ -234,19 +234,19 @@ def measure_gradients(
         for p in tl.static_range(PARTS):
             n = (tl.load(starts + p + 1) - tl.load(starts + p)).to(tl.float32)
             sums = partial + (p * SPLITS + s[:, None]) * 2 * channels + c[None, :]
-            found = tl.sum(tl.load(sums, mask=inside[None, :], other=0.0, cache_modifier=".cg"), 0)
-            along = tl.sum(tl.load(sums + channels, mask=inside[None, :], other=0.0, cache_modifier=".cg"), 0)
-            tl.store(means + p * 2 * channels + c, found / n, mask=inside)
-            tl.store(means + (p * 2 + 1) * channels + c, along / n, mask=inside)
-            all_total += found
-            all_products += along
+            part_total = tl.sum(tl.load(sums, mask=inside[None, :], other=0.0, cache_modifier=".cg"), 0)
+            part_products = tl.sum(tl.load(sums + channels, mask=inside[None, :], other=0.0, cache_modifier=".cg"), 0)
+            tl.store(means + p * 2 * channels + c, part_total / n, mask=inside)
+            tl.store(means + (p * 2 + 1) * channels + c, part_products / n, mask=inside)
+            all_total += part_total
+            all_products += part_products
         tl.store(for_bias + c, all_total, mask=inside)
         tl.store(for_weight + c, all_products, mask=inside)
 
 
 @triton.jit
 def _centered(value, g, mean, scale, gain, total, product):
-    """Batch norm's gradient: g less its mean and less its share along the normalised value."""
+    """Batch norm's gradient: g minus its mean and minus its component along the normalized value."""
     return gain * (g - total - (value - mean) * scale * product)
 
 
@@ -255,7 +255,7 @@ def denormalise(
     x, gradient, plus, out, starts, moments, means, weight, bias, channels, slope, width,
     POOL: tl.constexpr, PLUS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """The gradient of what came in; `plus` is one that reached it by another way."""
+    """The gradient of the input; `plus` is added: the gradient through another path."""
     part, r, c, inside, mask = _tile(starts, channels, POOL, ROWS, COLUMNS)
     mean, scale, gain, offset = _affine(moments, weight, bias, part, c, channels, inside)
     total = tl.load(means + part * 2 * channels + c, mask=inside, other=0.0)[None, :]
@@ -275,10 +275,10 @@ def denormalise(
         at = r[:, None] * channels + c[None, :]
         value = tl.load(x + at, mask=mask, other=0.0).to(tl.float32)
         g = _slopes(value, g, gain, offset, slope)
-        found = _centered(value, g, mean, scale, gain, total, product)
+        result = _centered(value, g, mean, scale, gain, total, product)
         if PLUS:
-            found += tl.load(plus + at, mask=mask, other=0.0).to(tl.float32)
-        tl.store(out + at, found.to(kind), mask=mask)
+            result += tl.load(plus + at, mask=mask, other=0.0).to(tl.float32)
+        tl.store(out + at, result.to(kind), mask=mask)
 
 
 @triton.jit
@@ -286,9 +286,9 @@ def move(
     x, d, out, starts, moments, means, weight, bias, channels, slope, width,
     POOL: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """How what comes out moves while x moves along d; `means` are those of d, as of a gradient.
+    """The derivative of the output along d; `means` are those of d, as of a gradient.
 
-    What batch norm does to a change of its input is what it does to a gradient on the way back.
+    Batch norm maps a change of its input as it maps a gradient in the backward pass.
     """
     part, r, c, inside, mask = _tile(starts, channels, POOL, ROWS, COLUMNS)
     mean, scale, gain, offset = _affine(moments, weight, bias, part, c, channels, inside)

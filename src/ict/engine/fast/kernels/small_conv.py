@@ -1,6 +1,6 @@
-"""3 x 3 convolutions with few channels, on which libraries are slow: matrix units find little to multiply.
+"""3 x 3 convolutions with few channels. Libraries are slow on them, since they cannot fill the matrix units.
 
-What counts here is how often a pixel is read. Images are in channels-last order.
+The time depends on how often a pixel is read. Images are in channels-last order.
 """
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 
 @triton.jit
 def _product(a, b):
-    return tl.dot(a, b, input_precision="ieee")  # float32, in which it is tested, stays float32
+    return tl.dot(a, b, input_precision="ieee")  # keeps the float32 of the tests exact
 
 
 @triton.jit
@@ -19,9 +19,9 @@ def _convolve(
     x, weight, out, pixels, height, width, FLIP: tl.constexpr, IN: tl.constexpr, OUT: tl.constexpr,
     PIXELS: tl.constexpr,
 ):  # fmt: skip
-    """A 3 x 3 convolution that keeps the size of images with few channels; flipped, the gradient of its input.
+    """A 3 x 3 convolution with padding 1; with FLIP the gradient of its input.
 
-    `weight` is [OUT, 3, 3, IN], or flipped [IN, 3, 3, OUT]. Libraries are slow where channels are few.
+    `weight` is [OUT, 3, 3, IN], with FLIP [IN, 3, 3, OUT].
     """
     i, o = tl.arange(0, IN), tl.arange(0, OUT)
     p = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
@@ -31,18 +31,18 @@ def _convolve(
         down, right = place // 3 - 1, place % 3 - 1
         real = (p < pixels) & (row + down >= 0) & (row + down < height)
         real = real & (column + right >= 0) & (column + right < width)
-        seen = tl.load(x + (p + down * width + right)[:, None] * IN + i[None, :], mask=real[:, None], other=0.0)
+        value = tl.load(x + (p + down * width + right)[:, None] * IN + i[None, :], mask=real[:, None], other=0.0)
         if FLIP:
             part = tl.load(weight + i[:, None] * 9 * OUT + (8 - place) * OUT + o[None, :])
         else:
             part = tl.load(weight + o[None, :] * 9 * IN + place * IN + i[:, None])
-        total += _product(seen, part)
+        total += _product(value, part)
     at = out + p[:, None] * OUT + o[None, :]
     tl.store(at, total.to(out.dtype.element_ty), mask=(p < pixels)[:, None])
 
 
 def convolve(x: Tensor, weight: Tensor, *, flip: bool = False) -> Tensor:
-    """3 x 3 with padding 1; `flip`: x is the gradient of what the convolution gave, the result that of its input."""
+    """A 3 x 3 convolution with padding 1. `flip`: x is the gradient of its output, the result that of its input."""
     n, n_in, height, width = x.shape
     n_out = weight.shape[1 if flip else 0]
     out = torch.empty((n, n_out, height, width), dtype=x.dtype, device=x.device, memory_format=torch.channels_last)
@@ -58,9 +58,9 @@ def _weight_gradient(
     x, gradient, out, pixels, height, width, SPLITS: tl.constexpr, IN: tl.constexpr, OUT: tl.constexpr,
     PIXELS: tl.constexpr,
 ):  # fmt: skip
-    """Of a 3 x 3 convolution that keeps the size of images with few channels, added to `out` [OUT, 3, 3, IN].
+    """The gradient of the weight of a 3 x 3 convolution with padding 1, added to `out` [OUT, 3, 3, IN].
 
-    All nine places of the kernel look at the same few pixels, so that each is read from memory once.
+    All nine positions of the kernel read the same few pixels, so each pixel is read from memory once.
     """
     i, o = tl.arange(0, IN), tl.arange(0, OUT)
     upper_left = tl.zeros((OUT, IN), tl.float32)
@@ -103,7 +103,7 @@ def _weight_gradient(
 
 
 def weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
-    """Of a 3 x 3 convolution with padding 1: [out, in, 3, 3], in channels-last order."""
+    """The gradient of the weight of a 3 x 3 convolution with padding 1: [out, in, 3, 3], in channels-last order."""
     n, n_in, height, width = x.shape
     n_out = gradient.shape[1]
     shape = (n_out, n_in, 3, 3)

@@ -1,4 +1,4 @@
-"""Weight norm, straight to half precision: w = g v / |v| for each row of v."""
+"""Weight norm with a half-precision result: w = g v / |v| for each row of v."""
 
 import torch
 import triton
@@ -8,7 +8,7 @@ from torch import Tensor
 
 @triton.jit
 def _unit_rows(v, g, out, lengths, size, BLOCK: tl.constexpr):
-    """Weight norm: each row of v divided by its length, times its g."""
+    """Each row of v divided by its length and multiplied by its g."""
     row = tl.program_id(0)
     k = tl.arange(0, BLOCK)
     squares = tl.zeros((BLOCK,), tl.float32)
@@ -52,7 +52,7 @@ def unit_rows(g: Tensor, v: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]
 
 
 def unit_rows_gradient(g: Tensor, v: Tensor, lengths: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradients of g and v; `gradient` lies in memory as v does."""
+    """The gradients of g and v. `gradient` has v's memory layout."""
     for_g, for_v = torch.empty_like(g), torch.empty_like(v)
     _unit_rows_gradient[(len(v),)](v, g, lengths, gradient, for_v, for_g, v[0].numel(), BLOCK=1024)
     return for_g, for_v
