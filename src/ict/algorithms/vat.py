@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ict.base.errors import UserError
-from ict.base.fields import at_least_zero, check_fields, positive
+from ict.base.fields import at_least_zero, at_most, check_fields, positive
 from ict.contract import Batch, Draws, Loss, Needs, Network
 from ict.ops import cross_entropy, entropy, kl, kl_of_logits, one_hot, probabilities
 
@@ -36,6 +36,7 @@ class VAT:
     def __post_init__(self) -> None:
         check_fields(self)
         positive(epsilon=self.epsilon, iterations=self.iterations)
+        at_most(1_000, iterations=self.iterations)
         at_least_zero(xi=self.xi, entropy=self.entropy)
 
     def loss(self, student: Network, teacher: Network, batch: Batch, w: Tensor, rng: Draws) -> Loss:  # noqa: ARG002

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import reprlib
 from collections.abc import Callable, Mapping
 from math import inf
 from types import NoneType, UnionType
@@ -12,6 +13,9 @@ from ict.base.errors import UserError
 _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
+_LARGEST = 10**300  # of whole numbers that stand for a float
+
+
 class Option(NamedTuple):
     hint: Any
     default: Any
@@ -20,12 +24,16 @@ class Option(NamedTuple):
 def options(target: Callable[..., Any]) -> dict[str, Option]:
     """The keyword-only parameters of a class or function: those that a recipe may set."""
     function = target.__init__ if inspect.isclass(target) else target
-    hints = get_type_hints(target if dataclasses.is_dataclass(target) else function)
-    return {
-        name: Option(hints[name], parameter.default)
-        for name, parameter in inspect.signature(target).parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    }
+    try:
+        hints = get_type_hints(target if dataclasses.is_dataclass(target) else function)
+        return {
+            name: Option(hints[name], parameter.default)
+            for name, parameter in inspect.signature(target).parameters.items()
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        }
+    except (KeyError, NameError, TypeError, ValueError) as problem:  # a user's own class or function may be anything
+        name = getattr(target, "__qualname__", repr(target))
+        raise UserError(f"the options of {name} cannot be read ({problem}): write 'name: type' for each.") from None
 
 
 def check(value: Any, hint: Any, name: str) -> Any:
@@ -34,19 +42,26 @@ def check(value: Any, hint: Any, name: str) -> Any:
     if origin in (Union, UnionType):
         if value is None and NoneType in arguments:
             return None
-        (inner,) = (a for a in arguments if a is not NoneType)
-        return check(value, inner, name)
+        return check(value, _only(arguments, name), name)
     if origin is Literal:
         if value in arguments:
             return value
-        raise UserError(f"{name} is {value!r}: choose from {', '.join(map(str, arguments))}.")
+        raise UserError(f"{name} is {reprlib.repr(value)}: choose from {', '.join(map(str, arguments))}.")
     if origin is tuple and isinstance(value, (list, tuple)):
         return tuple(check(item, arguments[0], name) for item in value)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+    if hint is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST:
         return float(value)
     if isinstance(hint, type) and isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
         return value
-    raise UserError(f"{name} is {value!r}: it must be {describe(hint)}.")
+    raise UserError(f"{name} is {reprlib.repr(value)}: it must be {describe(hint)}.")
+
+
+def _only(arguments: tuple[Any, ...], name: str) -> Any:
+    """The one type of an optional option."""
+    types = [argument for argument in arguments if argument is not NoneType]
+    if len(types) != 1:
+        raise UserError(f"{name} may be {' or '.join(map(describe, types))}: give it one type, or one type and None.")
+    return types[0]
 
 
 def parse(text: str, hint: Any, name: str) -> Any:
@@ -55,8 +70,7 @@ def parse(text: str, hint: Any, name: str) -> Any:
     if origin in (Union, UnionType):
         if text.lower() in ("none", "null"):
             return None
-        (inner,) = (a for a in arguments if a is not NoneType)
-        return parse(text, inner, name)
+        return parse(text, _only(arguments, name), name)
     if origin is tuple:
         return tuple(parse(item, arguments[0], name) for item in text.split(",") if item)
     value: Any = text
@@ -100,6 +114,13 @@ def positive(**values: float) -> None:
     for name, value in values.items():
         if not 0 < value < inf:
             raise UserError(f"{name} is {value}: it must be above 0{_and_finite(value)}.")
+
+
+def at_most(limit: float, **values: float) -> None:
+    """A UserError for the first value above a limit that no sensible use comes near."""
+    for name, value in values.items():
+        if value > limit:
+            raise UserError(f"{name} is {value}: it must be at most {limit:,}.")
 
 
 def at_least_zero(**values: float) -> None:

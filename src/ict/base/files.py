@@ -2,12 +2,20 @@
 
 import json
 import os
+import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import IO, Any
 
 from ict.base.errors import UserError
+from ict.base.reading import check_file, reading
+
+LARGEST_JSON = 100_000_000  # bytes
+_LEFTOVER = re.compile(r"\..+\.(\d+)-\d+\.tmp")
+_numbers = count()
 
 
 @contextmanager
@@ -22,7 +30,8 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             yield file
         return
     check_place(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    remove_leftovers(path.parent)
+    temporary = temporary_beside(path)
     try:
         with temporary.open("wb") as file:
             yield file
@@ -37,6 +46,33 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         os.fsync(folder)  # so that the rename survives a power cut
     finally:
         os.close(folder)
+
+
+def temporary_beside(path: Path) -> Path:
+    """A name for what will be renamed to `path`: .NAME.PROCESS-NUMBER.tmp, no other thread's either."""
+    return path.with_name(f".{path.name}.{os.getpid()}-{next(_numbers)}.tmp")
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files and folders of processes that were killed while they wrote into `folder`."""
+    with os.scandir(folder) as entries:
+        old = [entry.name for entry in entries if (found := _LEFTOVER.fullmatch(entry.name)) and _is_gone(found[1])]
+    for name in old:
+        path = folder / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _is_gone(process: str) -> bool:
+    try:
+        os.kill(int(process), 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:  # another user's
+        return False
+    return False
 
 
 def check_place(path: Path) -> None:
@@ -60,13 +96,20 @@ def write_atomic(path: Path, content: bytes) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a file, or a UserError that names the file."""
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError) as problem:
-        raise UserError(f"{path} cannot be read as JSON ({problem}).") from None
+    with reading(path, "JSON"):
+        check_file(path, LARGEST_JSON)
+        content = json.loads(path.read_text("utf-8"), parse_int=_whole)
+        json.dumps(content, ensure_ascii=False).encode()  # half a character by its number could not be printed
     if not isinstance(content, dict):
         raise UserError(f"{path} does not hold a JSON object.")
     return content
+
+
+def _whole(digits: str) -> int:
+    """No number that this program writes has more digits than a seed."""
+    if len(digits) > 30:
+        raise ValueError("it holds a number of more than 30 digits")
+    return int(digits)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from ict.base.errors import UserError
+from ict.base.fields import at_most
 from ict.base.rng import Use, fold
 from ict.data.dataset import Dataset, Examples
 
@@ -28,6 +29,7 @@ def moons(
     """n points to train on and n fresh ones to test on."""
     if n < 6:
         raise UserError(f"n is {n}: it must be at least 6, for three labeled points of each class.")
+    at_most(10_000_000, n=n)
     if not 0 <= noise < np.inf:
         raise UserError(f"noise is {noise}: it must be a finite number, 0 or more.")
     train = _points(n, noise, fold(seed, Use.DATA))

@@ -5,7 +5,7 @@ many examples they hold. `write_shards` makes such folders.
 """
 
 import hashlib
-import json
+import reprlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
@@ -20,12 +20,15 @@ from torch import Tensor
 from ict.base.errors import UserError
 from ict.base.fields import positive
 from ict.base.files import read_json
+from ict.base.reading import check_file, reading
 from ict.data.dataset import Dataset, Examples
 from ict.data.labels import UNLABELED
+from ict.data.numpy_file import load_npy
 
 FORMAT = "ict shards 1"
 INDEX = "index.json"
 SUBSETS = ("train", "test")
+_ADVICE = "write the folder anew with `ict shard`"
 DTYPES = ("uint8", "float32")
 
 
@@ -123,25 +126,25 @@ def _index(folder: Path) -> dict[str, Any]:
         raise UserError(f"{folder} holds no shards: there is no {INDEX} in it; write them with `ict shard`.")
     index = read_json(path)
     if index.get("format") != FORMAT:
-        raise _bad(path, f"the format '{FORMAT}'", f"{index.get('format')!r}")
+        raise _bad(path, f"the format '{FORMAT}'", reprlib.repr(index.get("format")))
     shape, classes = index.get("shape") or [], index.get("classes")
     if not _counts(shape) or len(shape) not in (1, 3):
-        raise _bad(path, "a shape [F] or [C, H, W]", f"{shape!r}")
+        raise _bad(path, "a shape [F] or [C, H, W]", reprlib.repr(shape))
     if index.get("dtype") not in DTYPES:
-        raise _bad(path, f"a dtype among {', '.join(DTYPES)}", f"{index.get('dtype')!r}")
+        raise _bad(path, f"a dtype among {', '.join(DTYPES)}", reprlib.repr(index.get("dtype")))
     if not isinstance(classes, list) or not classes or not all(isinstance(name, str) for name in classes):
-        raise _bad(path, "a list of classes", f"{classes!r}")
+        raise _bad(path, "a list of classes", reprlib.repr(classes))
     for subset in SUBSETS:
         listed = index.get(subset)
         if not isinstance(listed, list) or not all(_is_shard(entry) for entry in listed):
-            raise _bad(path, f"a list of shards under '{subset}'", f"{json.dumps(listed)[:80]}")
+            raise _bad(path, f"a list of shards under '{subset}'", reprlib.repr(listed))
     if not index["train"]:
         raise _bad(path, "at least one shard under 'train'", "none")
     return index
 
 
 def _counts(values: Any) -> bool:
-    return isinstance(values, list) and bool(values) and all(isinstance(n, int) and n > 0 for n in values)
+    return isinstance(values, list) and bool(values) and all(type(n) is int and n > 0 for n in values)
 
 
 def _is_shard(entry: Any) -> bool:
@@ -170,24 +173,19 @@ def _examples(folder: Path, index: dict[str, Any], subset: str, verify: bool) ->
 
 
 def _array(path: Path, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    try:
-        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError:
-        raise _bad(path, "a shard", "no file") from None
-    except (OSError, ValueError, EOFError) as problem:
-        raise _bad(path, "a .npy file", f"another ({problem})") from None
+    if not path.exists():
+        raise _bad(path, "a shard", "no file")
+    array = load_npy(path, _ADVICE)
     if array.dtype != dtype or array.shape != shape:
         raise _bad(path, f"{dtype} {list(shape)}", f"{array.dtype} {list(array.shape)}")
     return array
 
 
 def digest(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as problem:
-        raise _bad(path, "a shard", f"{problem.strerror}") from None
+    check_file(path)
+    with reading(path, "a shard", _ADVICE), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _bad(path: Path, expected: str, found: str) -> UserError:
-    return UserError(f"{path}: expected {expected}, found {found}; write the folder anew with `ict shard`.")
+    return UserError(f"{path}: expected {expected}, found {found}; {_ADVICE}.")

@@ -1,7 +1,6 @@
 """Which rows are labeled, validation and unlabeled: a function of labels and seed, alike on every machine."""
 
 import io
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +12,7 @@ from ict.base.errors import UserError
 from ict.base.fields import positive
 from ict.base.files import write_atomic
 from ict.base.rng import Use, fold
+from ict.data.numpy_file import load_npz
 
 
 def shuffled(n: int, key: int) -> NDArray[np.int64]:
@@ -39,12 +39,12 @@ class Indices:
 
     @classmethod
     def load(cls, path: Path) -> "Indices":
-        try:
-            with path.open("rb") as file:
-                stored = np.load(file, allow_pickle=False)
-                return cls(*(stored[name].astype(np.int64) for name in ("labeled", "valid", "unlabeled")))
-        except (OSError, EOFError, LookupError, ValueError, zipfile.BadZipFile) as error:
-            raise UserError(f"{path} is not a saved split ({error}): restore or delete it.") from None
+        names = ("labeled", "valid", "unlabeled")
+        stored, _ = load_npz(path, names)
+        rows = [stored.get(name) for name in names]
+        if any(row is None or row.ndim != 1 or row.dtype.kind not in "iu" for row in rows):
+            raise UserError(f"{path} is not a saved split: restore or delete it.")
+        return cls(*(row.astype(np.int64) for row in rows if row is not None))
 
 
 def split(

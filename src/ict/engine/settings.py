@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ict.base.errors import UserError
-from ict.base.fields import at_least_zero, check_fields, positive, share
+from ict.base.fields import at_least_zero, at_most, check_fields, positive, share
 
 # marks a setting that came later: at its default, which must never change, it is left out of a recipe's hash
 LATER = {"later": True}
@@ -43,6 +43,7 @@ class Inputs(Section):
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least_zero(**{"inputs.pad": self.pad, "inputs.noise": self.noise})
+        at_most(10_000, **{"inputs.pad": self.pad})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +123,7 @@ class Swa(Section):
     def __post_init__(self) -> None:
         super().__post_init__()
         positive(**{"swa.every": self.every, "swa.batches": self.batches})
+        at_most(1_000_000, **{"swa.batches": self.batches})
         share(**{"swa.every": self.every, "swa.start": self.start or 0.0})
 
 
@@ -148,6 +150,8 @@ class Train(Section):
         super().__post_init__()
         for name in ("steps", "labeled_batch", "unlabeled_batch", "pair_groups"):
             positive(**{f"train.{name}": getattr(self, name)})
+        at_most(10_000_000, **{"train.steps": self.steps})
+        at_most(1_000_000, **{f"train.{name}": getattr(self, name) for name in ("labeled_batch", "unlabeled_batch")})
         at_least_zero(**{"train.weight": self.weight})
         share(**{"train.rampup": self.rampup})
         for name in ("labeled_batch", "unlabeled_batch"):

@@ -3,7 +3,7 @@
 from torch import nn
 from torch.nn import Conv2d
 
-from ict.base.fields import positive
+from ict.base.fields import at_most, positive
 from ict.networks.batch_norm import BatchNorm2d
 from ict.networks.staged import GlobalMean, Staged, drop, image_channels
 
@@ -16,6 +16,7 @@ class ConvNet(Staged):
     def __init__(self, shape: tuple[int, ...], n_classes: int, *, width: int = 32, dropout: float = 0.0) -> None:
         channels = image_channels("convnet", shape, smallest=4)
         positive(width=width)
+        at_most(10_000, width=width)
         super().__init__(
             nn.Sequential(*_pair(channels, width)),
             nn.Sequential(nn.LeakyReLU(_SLOPE), nn.MaxPool2d(2), drop(dropout), *_pair(width, 2 * width)),

@@ -4,7 +4,7 @@ from math import prod
 
 from torch import nn
 
-from ict.base.fields import positive
+from ict.base.fields import at_most, positive
 from ict.networks.batch_norm import BatchNorm1d
 from ict.networks.staged import Staged, drop
 
@@ -14,6 +14,8 @@ class MLP(Staged):
 
     def __init__(self, shape: tuple[int, ...], n_classes: int, *, width: int = 20, depth: int = 3) -> None:
         positive(width=width, depth=depth)
+        at_most(100_000, width=width)
+        at_most(1_000, depth=depth)
         super().__init__(
             nn.Sequential(nn.Flatten(), nn.Linear(prod(shape), width), nn.ReLU()),
             *(nn.Sequential(nn.Linear(width, width), nn.ReLU()) for _ in range(depth - 1)),
@@ -34,6 +36,8 @@ class WideMLP(Staged):
         dropout: float = 0.0,
     ) -> None:
         positive(width=width, depth=depth)
+        at_most(100_000, width=width)
+        at_most(1_000, depth=depth)
         super().__init__(
             nn.Sequential(nn.Flatten(), *_hidden(prod(shape), width, dropout)),
             *(nn.Sequential(*_hidden(width, width, dropout)) for _ in range(depth - 1)),

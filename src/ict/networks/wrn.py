@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import Conv2d
 
 from ict.base.errors import UserError
-from ict.base.fields import check, positive
+from ict.base.fields import at_most, check, positive
 from ict.networks.batch_norm import BatchNorm2d
 from ict.networks.staged import GlobalMean, Staged, drop, image_channels
 
@@ -72,6 +72,7 @@ class WideResNet(Staged):
     ) -> None:
         channels = image_channels("wrn-28-2", shape)
         positive(width=width)
+        at_most(1_000, width=width, depth=depth)
         blocks, rest = divmod(depth - 4, 6)
         if rest or blocks < 1:
             raise UserError(f"depth is {depth}: it must be 6 n + 4 with n of at least 1, such as 28.")

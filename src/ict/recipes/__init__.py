@@ -28,6 +28,7 @@ _GROUPS = (
     fast_recipes(_PAPER),
     fair_recipes(_PAPER),
 )
+_DEEPEST = 20  # recipe files that are each the base of the next
 RECIPES: dict[str, Recipe] = {name: replace(recipe, name=name) for group in _GROUPS for name, recipe in group}
 
 
@@ -37,19 +38,26 @@ def find(name: str, allow_code: Collection[str] = ()) -> Recipe:
     A file's components are registered ones, or among the names such as "mine:Mine" in `allow_code`.
     """
     if name.endswith(".json"):
-        return _read(Path(name), allow_code)
+        return _read(Path(name), allow_code, ())
     if name not in RECIPES:
         raise unknown("recipe", name, RECIPES)
     return RECIPES[name]
 
 
-def _read(path: Path, allow_code: Collection[str]) -> Recipe:
+def _read(path: Path, allow_code: Collection[str], above: tuple[Path, ...]) -> Recipe:
+    """The recipe in a file, which the files `above` have as their base."""
     if not path.exists():
         raise UserError(f"no recipe file {path}: name an existing one, or a recipe that 'ict list' shows.")
+    if path.resolve() in above or len(above) > _DEEPEST:
+        raise UserError("its base leads back to itself, or through too many files: name another base.")
     content = read_json(path)
     try:
-        if isinstance(base := content.pop("base", None), str):
-            content = _merged(find(base, allow_code).resolved().to_dict(), content)
+        if (base := content.pop("base", None)) is not None:
+            if not isinstance(base, str):
+                raise UserError("base must be the name of a recipe, or of a JSON file with one.")
+            below = (*above, path.resolve())
+            parent = _read(Path(base), allow_code, below) if base.endswith(".json") else find(base)
+            content = _merged(parent.resolved().to_dict(), content)
         return from_dict(content, path.stem, allow_code)
     except UserError as problem:
         raise UserError(f"{path}: {problem}") from None

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+import reprlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -96,7 +97,7 @@ def from_dict(content: Mapping[str, Any], name: str = "", allow_code: Collection
 
     Its components are registered ones, or among the names such as "mine:Mine" in `allow_code`.
     """
-    name = content.get("name", name)
+    name = _checked_name(content.get("name", name))
     content = {key: value for key, value in content.items() if key not in ("name", "seed", "changed_at", "hashes")}
     if not all(isinstance(values, dict) for values in content.values()):
         raise UserError("a recipe must be an object of objects, such as {'train': {'steps': 1000}}.")
@@ -118,6 +119,13 @@ def from_dict(content: Mapping[str, Any], name: str = "", allow_code: Collection
         if kind not in made:
             raise UserError(f"the recipe has no {kind}: name one of {', '.join(_COMPONENTS[kind])}.")
     return Recipe(**made, name=name)
+
+
+def _checked_name(name: Any) -> str:
+    """Runs are stored in a folder of this name, with - for each slash: it must not lead anywhere else."""
+    if not isinstance(name, str) or len(name) > 200 or not name.isprintable() or name in (".", ".."):
+        raise UserError(f"name is {reprlib.repr(name)}: it must be a printable word of at most 200 characters.")
+    return name
 
 
 def change(recipe: Recipe, settings: Iterable[str]) -> Recipe:

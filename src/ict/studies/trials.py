@@ -123,14 +123,19 @@ def text(plan: TrialsPlan, ended: Sequence[Seen]) -> str:
     return "\n".join([*lines, f"{plan.results}"])
 
 
+MOST_SEEDS = 10_000
+
+
 def read_seeds(text: str) -> list[int]:
-    """The numbers in a text such as 0-2 or 0,3,5-7, each once."""
+    """The numbers in a text such as 0-2 or 0,3,5-7, each once; at most 10,000."""
     seeds: list[int] = []
     for part in text.split(","):
-        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
+        match = re.fullmatch(r"(\d{1,18})(?:-(\d{1,18}))?", part.strip())
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if last < first:
             raise UserError(f"--seeds {text} is not a list of seeds: write 0-2 or 0,3,5.")
+        if len(seeds) + last - first >= MOST_SEEDS:
+            raise UserError(f"--seeds {text} names more than {MOST_SEEDS:,} seeds: name fewer.")
         seeds += range(first, last + 1)
     return list(dict.fromkeys(seeds))
 
