@@ -21,6 +21,13 @@ class ArrayInputs:
     mean: list[float]  # one number, or one for each feature
     std: list[float]
 
+    def __post_init__(self) -> None:
+        mean, std = np.asarray(self.mean, np.float64), np.asarray(self.std, np.float64)
+        if not (np.isfinite(mean).all() and np.isfinite(std).all() and (std > 0).all()):
+            raise UserError(
+                "a mean or deviation of the inputs is not finite: the features may be too large for float64."
+            )
+
     def __call__(self, x: Array) -> Array:
         if x.shape[1:] != self.shape:
             raise ValueError(f"X has examples of the shape {x.shape[1:]}, but fit saw {self.shape}.")
@@ -28,7 +35,13 @@ class ArrayInputs:
         mean, std = (np.array(v) if len(v) > 1 else v[0] for v in (self.mean, self.std))
         scaled = np.empty(x.shape, np.float32)
         for rows in _slices(x):
-            scaled[rows] = (x[rows] - mean) / std
+            with np.errstate(over="ignore"):
+                scaled[rows] = (x[rows] - mean) / std
+            if not (finite := np.isfinite(scaled[rows])).all():
+                first = rows.start + int(np.argmin(finite.reshape(len(finite), -1).all(1)))
+                raise UserError(
+                    f"example {first} of X has a value that is not finite or far too large: mend it or leave it out."
+                )
         return scaled
 
 
@@ -37,7 +50,8 @@ def fit_inputs(x: Array) -> ArrayInputs:
     if x.ndim not in (2, 3, 4):
         raise UserError(f"X has the shape {x.shape}: it must be [n, features] or images [n, h, w(, c)].")
     axis = None if x.ndim > 2 or _one_range(x) else 0
-    mean, std = map(np.atleast_1d, _moments(x, axis))
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, std = map(np.atleast_1d, _moments(x, axis))
     std = np.where(std > 0, std, 1.0)  # a constant feature stays at zero
     return ArrayInputs(tuple(x.shape[1:]), has_channels_last(x.shape), mean.tolist(), std.tolist())
 

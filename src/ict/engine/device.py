@@ -1,11 +1,13 @@
 """The device of a run: which one, whether the data fits into its memory, and torch's global settings."""
 
+import functools
 import os
+import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Literal
+from typing import Literal, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
@@ -17,6 +19,11 @@ from ict.engine import distributed
 _SHARE_OF_MEMORY = 0.7  # the part of the GPU's free memory that examples may take
 
 Device = Literal["auto", "cpu", "cuda"]
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+# Torch's default generator, number of threads and switches belong to the process, so one thread trains at a time.
+_GLOBALS = threading.RLock()
 
 
 def pick_device(device: Device) -> torch.device:
@@ -73,25 +80,40 @@ def threads_for(data: Dataset) -> int | None:
     return 1 if data.train.x[0].numel() < 1024 else None
 
 
+def one_thread_at_a_time(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """A function that waits until no other thread trains."""
+
+    @functools.wraps(function)
+    def waiting(*arguments: Parameters.args, **keywords: Parameters.kwargs) -> Result:
+        with _GLOBALS:
+            return function(*arguments, **keywords)
+
+    return waiting
+
+
 @contextmanager
 def untouched_globals(device: torch.device, threads: int | None = None, *, exact: bool = True) -> Iterator[None]:
-    """Set torch to deterministic arithmetic if `exact`. On exit restore its settings and random state."""
-    # not use_deterministic_algorithms: it loses the warn-only setting and loads the compiler
-    deterministic, before = torch.get_deterministic_debug_mode(), torch.get_num_threads()
-    cudnn, products = torch.backends.cudnn, torch.backends.cuda.matmul
-    rounded = products.allow_tf32
-    with (
-        torch.random.fork_rng([device] if device.type == "cuda" else []),
-        cudnn.flags(enabled=True, benchmark=not exact, deterministic=exact, allow_tf32=False),
-    ):
-        products.allow_tf32 = not exact  # ZCA's product
-        if device.type == "cuda" and exact:
-            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS needs it to be deterministic
-            torch.set_deterministic_debug_mode("error")
-        torch.set_num_threads(threads or before)
-        try:
-            yield
-        finally:
-            torch.set_deterministic_debug_mode(deterministic)
-            torch.set_num_threads(before)
-            products.allow_tf32 = rounded
+    """Set torch to deterministic arithmetic if `exact`. On exit restore its settings and random state.
+
+    Threads take turns: one of them at a time is inside.
+    """
+    with _GLOBALS:
+        # not use_deterministic_algorithms: it loses the warn-only setting and loads the compiler
+        deterministic, before = torch.get_deterministic_debug_mode(), torch.get_num_threads()
+        cudnn, products = torch.backends.cudnn, torch.backends.cuda.matmul
+        rounded = products.allow_tf32
+        with (
+            torch.random.fork_rng([device] if device.type == "cuda" else []),
+            cudnn.flags(enabled=True, benchmark=not exact, deterministic=exact, allow_tf32=False),
+        ):
+            products.allow_tf32 = not exact  # ZCA's product
+            if device.type == "cuda" and exact:
+                os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS needs it to be deterministic
+                torch.set_deterministic_debug_mode("error")
+            torch.set_num_threads(threads or before)
+            try:
+                yield
+            finally:
+                torch.set_deterministic_debug_mode(deterministic)
+                torch.set_num_threads(before)
+                products.allow_tf32 = rounded

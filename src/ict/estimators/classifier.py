@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ict.base.array_types import Array
 from ict.data.array_inputs import fit_inputs
 from ict.data.labels import UNLABELED, encode
-from ict.engine.device import Device
+from ict.engine.device import Device, one_thread_at_a_time
 from ict.estimators.auto import AUTO, choose
 from ict.estimators.fitter import Fitter
 from ict.models.trained_network import TrainedNetwork
@@ -51,6 +51,7 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.random_state = random_state
         self.verbose = verbose
 
+    @one_thread_at_a_time
     def fit(self, X: Any, y: Any, unlabeled_X: Any = None) -> "SemiSupervisedClassifier":
         """Train on labeled and unlabeled examples; Ctrl-C ends training early and leaves a usable model."""
         if y is None:

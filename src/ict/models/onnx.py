@@ -1,6 +1,7 @@
 """A fitted network as one ONNX file: scaling inside, examples in as they were read, logits and probabilities out."""
 
 import json
+import math
 from collections.abc import Collection
 from copy import deepcopy
 from pathlib import Path
@@ -91,7 +92,10 @@ def check(run: Run, model: SavedModel, temperature: float) -> float:
         for found, expected in zip(run(x), (logits, probabilities), strict=True):
             if found.shape != expected.shape:
                 raise RuntimeError(f"the exported model gives {found.shape} for {n} examples, not {expected.shape}.")
-            largest = max(largest, float(np.abs(found - expected).max() / max(np.abs(expected).max(), 1.0)))
+            difference = float(np.abs(found - expected).max() / max(np.abs(expected).max(), 1.0))
+            if not math.isfinite(difference):  # max() would drop a NaN
+                raise UserError("the model gives numbers that are not finite, so nothing was written: fit it again.")
+            largest = max(largest, difference)
     if not largest <= TOLERANCE:
         raise RuntimeError(f"the exported model differs from the network by {largest:.1e}; nothing was written.")
     return largest

@@ -3,7 +3,9 @@
 Loading runs no code that the folder names, unless the caller allows it by name, and unpickles nothing.
 """
 
-from collections.abc import Collection
+import hashlib
+import json
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load
 from torch import Tensor
 
 from ict import __version__
@@ -27,7 +29,8 @@ from ict.models.temperature import tempered
 from ict.models.trained_network import TrainedNetwork
 from ict.networks import NETWORKS
 
-FORMAT = 1
+FORMAT = 2
+_READ = (1, FORMAT)  # the first had no digests
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,9 @@ def save_model(folder: Path, model: SavedModel, about: dict[str, Any]) -> None:
         tensors = model.network.module.state_dict()
     else:
         tensors = {name: torch.from_numpy(array) for name, array in model.network.arrays().items()}
-    write_atomic(folder / "model.safetensors", serialized(tensors))
+    weights = serialized(tensors)
+    config["sha256"] = {"tensors": hashlib.sha256(weights).hexdigest(), "classes": _digest(model.classes)}
+    write_atomic(folder / "model.safetensors", weights)
     write_json(folder / "labels.json", {"classes": list(model.classes)})
     write_atomic(folder / "README.md", _card(model, about).encode())
     write_json(folder / "config.json", config)  # last: a folder without it is not a model
@@ -74,21 +79,37 @@ def load_model(folder: Path, allow_code: Collection[str] = ()) -> SavedModel:
     if not (folder / "config.json").exists():
         raise UserError(f"{folder} holds no model: there is no config.json in it; 'ict fit' writes one.")
     config, labels = read_json(folder / "config.json"), read_json(folder / "labels.json")
-    if config.get("format") != FORMAT:
-        raise UserError(f"{folder}/config.json has format {config.get('format')}: this version reads {FORMAT}.")
+    if config.get("format") not in _READ:
+        raise UserError(f"{folder}/config.json has format {config.get('format')}: this version reads 1 and {FORMAT}.")
     try:
         inputs = ArrayInputs(**{**config["inputs"], "shape": tuple(config["inputs"]["shape"])})
         classes, columns = tuple(labels["classes"]), tuple(config.get("columns", ()))
         temperature = float(config.get("temperature", 1.0))
         if not 0 < temperature < float("inf"):
             raise ValueError(f"the temperature {temperature} is not above 0")
-        network = _network(config, inputs, len(classes), load_file(folder / "model.safetensors"), allow_code)
+        weights = (folder / "model.safetensors").read_bytes()
+        digests = {"tensors": hashlib.sha256(weights).hexdigest(), "classes": _digest(classes)}
+        if config["format"] != 1 and config["sha256"] != digests:
+            changed = [name for name, digest in digests.items() if config["sha256"].get(name) != digest]
+            raise ValueError(f"its {' and '.join(changed)} are not those that config.json was written for")
+        network = _network(config, inputs, len(classes), _finite(load(weights)), allow_code)
     except UserError as problem:
         raise UserError(f"{folder}/config.json: {problem}") from None
-    except (KeyError, TypeError, ValueError, RuntimeError, OSError, SafetensorError) as problem:
+    except (AttributeError, KeyError, TypeError, ValueError, RuntimeError, OSError, SafetensorError) as problem:
         raise UserError(f"{folder} is not a whole model ({problem}): fit it again.") from None
     calibration = str(config.get("calibration", SavedModel.calibration))
     return SavedModel(network, inputs, classes, columns, temperature, calibration)
+
+
+def _digest(classes: Sequence[str]) -> str:
+    return hashlib.sha256(json.dumps(list(classes)).encode()).hexdigest()
+
+
+def _finite(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    for name, tensor in tensors.items():
+        if not tensor.isfinite().all():
+            raise ValueError(f"a number in {name} is not finite")
+    return tensors
 
 
 def _options(network: TrainedNetwork | GraphPropagation) -> dict[str, Any]:
