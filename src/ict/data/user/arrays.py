@@ -1,7 +1,5 @@
 """Features or images from NumPy files."""
 
-import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +10,7 @@ from ict.base.array_types import Array
 from ict.base.errors import UserError
 from ict.data.array_inputs import has_channels_last
 from ict.data.labels import is_label_column
+from ict.data.numpy_file import load_npy, load_npz
 from ict.data.user.records import Chunk, ReadOptions, Stream, StreamOptions, UserData, label_strings
 from ict.data.user.remarks import listed, unlike_the_model
 from ict.data.user.rows import Block, finite, joined
@@ -19,7 +18,6 @@ from ict.data.user.text_files import csv_rows, text_of
 
 X_NAMES = ("x", "X", "images", "features", "data")
 Y_NAMES = ("y", "labels", "targets")
-_ARRAY, _ARCHIVE = b"\x93NUMPY", b"PK"  # how files begin
 
 
 def read(path: Path, options: ReadOptions) -> UserData:
@@ -63,12 +61,19 @@ def stream(path: Path, options: StreamOptions) -> Stream:
 
 def _inputs_and_labels(path: Path) -> tuple[Array, Array | None]:
     """The inputs as they are in the file, and labels if there are any."""
-    arrays = _load(path)
+    if path.suffix.lower() == ".npy":
+        arrays, names = {"x": load_npy(path)}, ["x"]
+    else:
+        arrays, names = load_npz(path, X_NAMES + Y_NAMES)
     raw = next((arrays[name] for name in X_NAMES if name in arrays), None)
     if raw is None:
-        with np.load(path, allow_pickle=False) as archive:
-            has = listed(archive.files) or "nothing"
+        has = listed(names) or "nothing"
         raise UserError(f"{path} has no array named {' or '.join(X_NAMES)} but {has}: rename the array of inputs.")
+    if raw.dtype.kind not in "buif" or raw.ndim not in (2, 3, 4) or 0 in raw.shape:
+        raise UserError(
+            f"{path} has inputs of {raw.dtype!s:.60} {raw.shape}: "
+            "give numbers as [n, features], [n, h, w] or [n, h, w, 3]."
+        )
     return raw, next((arrays[name] for name in Y_NAMES if name in arrays), None)
 
 
@@ -79,35 +84,7 @@ def _block(raw: Array, y: NDArray[np.object_], start: int, path: Path, skip_bad:
     return finite(x, y, numbers, [str(i + 1) for i in range(x.shape[1])], path, skip_bad)
 
 
-def _load(path: Path) -> dict[str, Array]:
-    """The arrays of a file that have a use, by name. Nothing is ever unpickled: that could run any code."""
-    try:
-        with path.open("rb") as file:
-            if not file.read(len(_ARRAY)).startswith((_ARRAY, _ARCHIVE)):  # numpy takes anything else for a pickle
-                raise EOFError
-        if path.suffix.lower() == ".npy":
-            loaded = np.load(path, mmap_mode="r", allow_pickle=False)
-            if not isinstance(loaded, np.ndarray):
-                raise ValueError
-            return {"x": loaded}
-        # opened here: numpy forgets to close a file that turns out to be damaged
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files if name in X_NAMES + Y_NAMES}
-    except (OSError, ValueError, EOFError, KeyError, TypeError, zipfile.BadZipFile, zlib.error, MemoryError) as error:
-        # as in "Object arrays cannot be loaded" and "Python objects in dtype"
-        if isinstance(error, ValueError) and "bject" in str(error):
-            raise UserError(
-                f"{path} holds Python objects, which are not read because they can run code: "
-                "save arrays of numbers or strings."
-            ) from None
-        raise UserError(f"{path} is damaged or not a NumPy file: save it again with numpy.save or savez.") from None
-
-
 def _pixels_or_features(raw: Array, path: Path) -> Array:
-    if raw.dtype.kind not in "buif" or raw.ndim not in (2, 3, 4) or 0 in raw.shape:
-        raise UserError(
-            f"{path} has inputs of {raw.dtype} {raw.shape}: give numbers as [n, features], [n, h, w] or [n, h, w, 3]."
-        )
     if raw.ndim == 2:
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused later
             return raw.astype(np.float32, copy=False)
@@ -128,14 +105,16 @@ def _pixels_or_features(raw: Array, path: Path) -> Array:
 
 def _label_array(raw: Array, path: Path) -> NDArray[np.object_]:
     if raw.dtype.kind not in "buifUS" or raw.ndim not in (1, 2) or (raw.ndim == 2 and raw.shape[1] != 1):
-        raise UserError(f"{path} has labels of {raw.dtype} {raw.shape}: give one number or string for each example.")
+        raise UserError(
+            f"{path} has labels of {raw.dtype!s:.60} {raw.shape}: give one number or string for each example."
+        )
     return label_strings(raw.ravel().tolist())
 
 
 def _label_file(path: Path, n: int) -> NDArray[np.object_]:
     """A .npy, or one label a line, where a blank line is an unknown label."""
     if path.suffix.lower() == ".npy":
-        return _label_array(_load(path)["x"], path)
+        return _label_array(load_npy(path), path)
     text = text_of(path)
     if path.suffix.lower() == ".csv":
         rows = csv_rows(path, text)

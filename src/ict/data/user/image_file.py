@@ -23,6 +23,7 @@ from ict.base.errors import UserError
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP")  # no others: pillow hands some to outside programs
 GRAY = ("1", "L", "LA", "La", "I", "I;16", "I;16L", "I;16B", "I;16N")
+LARGEST = 400_000_000  # bytes of a file: as many pixels as pillow takes, uncompressed
 WORKERS = min(8, os.cpu_count() or 1)  # each holds a whole image
 _AT_ONCE = 256  # files handed to the workers, so that their answers do not pile up
 
@@ -58,7 +59,7 @@ def decoded(path: Path, root: Path, size: int, gray: bool, digest: bytes | None 
     """
     try:
         raw = _bytes(path, root)
-    except (OSError, _Bad) as error:
+    except Exception as error:  # also a loop of links
         raw, why = b"", _reason(error)
     if digest is not None and hashlib.blake2b(raw).digest() != digest:
         raise UserError(f"{path} changed while it was read: run the command again.")
@@ -97,6 +98,8 @@ def _bytes(path: Path, root: Path) -> bytes:
         raise _Bad("is a link that leads out of the folder")
     if not path.is_file():  # a pipe, say, would be waited on forever
         raise _Bad("is not a file")
+    if path.stat().st_size > LARGEST:
+        raise _Bad(f"has more than {LARGEST:,} bytes")
     raw = path.read_bytes()
     if not raw:
         raise _Bad("is empty")

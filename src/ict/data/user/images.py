@@ -98,7 +98,7 @@ def _image_files(folder: Path, labels: Path | None = None) -> tuple[list[str], l
                 continue
             if Path(name).suffix.lower() in SUFFIXES:
                 names.append((base / name).relative_to(folder).as_posix())
-            elif labels is None or (base / name).resolve() != labels.resolve():
+            elif labels is None or os.path.realpath(base / name) != os.path.realpath(labels):
                 n_ignored += 1
     if not names and not linked:
         raise UserError(f"{folder} holds no images: put files such as {', '.join(SUFFIXES)} into it.")

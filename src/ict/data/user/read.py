@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ict.base.errors import UserError
+from ict.base.reading import check_file
 from ict.data.user.records import Progress, Reader, ReadOptions, Stream, StreamOptions, UserData
 from ict.data.user.remarks import about_labels
 
@@ -24,6 +25,8 @@ def reader_of(path: Path) -> Reader:
         from ict.data.user import tables as reader
     else:
         raise UserError(f"{path} is of an unknown kind: give {KINDS}.")
+    if not path.is_dir():
+        check_file(path)
     return reader
 
 

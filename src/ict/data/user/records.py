@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ict.base.array_types import Array
+from ict.base.errors import UserError
 from ict.data.labels import is_unlabeled_text
 
 Progress = Callable[[int, int | None], None]  # how many are done, and of how many where that is known
@@ -91,6 +92,15 @@ def label_strings(values: Iterable[Any]) -> NDArray[np.object_]:
     return strings
 
 
+def _is_writable(text: str) -> bool:
+    """Whether a string can be written to a file: a folder's name may hold bytes that are no letters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _label_string(value: Any) -> str | None:
     if value is None:
         return None
@@ -99,4 +109,6 @@ def _label_string(value: Any) -> str | None:
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # whole labels become floats where some are missing
     text = str(value).strip()
+    if not _is_writable(text):
+        raise UserError(f"the label {text[:60]!a} is not UTF-8: rename it.")
     return None if is_unlabeled_text(text) else text

@@ -4,7 +4,7 @@ import importlib
 import re
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ict.base.errors import UserError
+from ict.base.reading import reading
 from ict.data.labels import LABEL_COLUMNS, find_label_column, is_label_column
 from ict.data.user.records import Chunk, ReadOptions, Stream, StreamOptions, UserData, label_strings
 from ict.data.user.remarks import counted, listed, unlike_the_model
@@ -57,19 +58,24 @@ def stream(path: Path, options: StreamOptions) -> Stream:
 def table_columns(path: Path) -> list[str]:
     """The names of a table's columns."""
     pandas = _pandas(path)
-    with _readable(path, pandas):
-        if path.suffix.lower() == ".parquet":
+    with _table(path):
+        if _is_parquet(path):
             frame = _parquet(path).schema_arrow.empty_table().to_pandas()
         else:
             frame = pandas.read_csv(path, nrows=0, index_col=False)
-        return [str(name) for name in frame.columns]
+        names = [str(name) for name in frame.columns]
+    if len(set(names)) < len(names):
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise UserError(f"{path} has two columns named '{twice}': rename one of them.")
+    return names
 
 
 def n_rows(path: Path) -> int | None:
     """How many rows a table has, if it says so itself."""
-    if path.suffix.lower() != ".parquet":
+    if not _is_parquet(path):
         return None
-    return int(_parquet(path).metadata.num_rows)
+    with _table(path):
+        return int(_parquet(path).metadata.num_rows)
 
 
 def table_rows(
@@ -84,7 +90,9 @@ def table_rows(
             while number in too_wide:  # so that a row keeps its number in the file
                 number += 1
             numbers.append(number)
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and counts as bad
+        if missing := [name for name in columns if name not in frame]:
+            raise UserError(f"{path} has no column {listed(missing)} in some of its rows: save it again.")
+        with _table(path), np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and counts as bad
             x = np.stack([_numbers(pandas, frame[name], numbers, path, skip_bad) for name in columns], axis=1)
         y: list[Any] = [None] * len(frame)
         if label is not None:
@@ -117,12 +125,12 @@ def _frames(
     pandas: Any, path: Path, label: str | None, skip_bad: bool, chunk: int, too_wide: set[int]
 ) -> Iterator[Any]:
     """Tables of so many rows each; the numbers of rows with too many cells go into `too_wide` and into no table."""
-    if path.suffix.lower() == ".parquet":
-        with _readable(path, pandas):
+    if _is_parquet(path):
+        with _table(path):
             for batch in _parquet(path).iter_batches(chunk):
                 yield batch.to_pandas().rename(columns=str)
         return
-    with _readable(path, pandas):
+    with _table(path):
         # Labels such as NA and 01 stay as they are written: pandas would take NA for missing, even after a converter.
         options = {"converters": {label: MARK.__add__}} if label is not None else {}
         wide = "warn" if skip_bad else "error"
@@ -144,15 +152,12 @@ def _frames(
                 yield frame
 
 
-@contextmanager
-def _readable(path: Path, pandas: Any) -> Iterator[None]:
-    try:
-        yield
-    except UserError:
-        raise
-    except (OSError, ValueError, NotImplementedError, pandas.errors.ParserWarning) as error:
-        reason = str(error).strip().split("\n")[0].rstrip(".")
-        raise UserError(f"{path} cannot be read as a table ({reason}): mend it or save it again.") from None
+def _table(path: Path) -> AbstractContextManager[None]:
+    return reading(path, "a table", "repair it or save it again")
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.suffix.lower() == ".parquet"
 
 
 def _label_column(columns: list[str], path: Path, wanted: str | None) -> str:

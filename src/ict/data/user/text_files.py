@@ -4,20 +4,19 @@ import csv
 import io
 from pathlib import Path
 
-from ict.base.errors import UserError
+from ict.base.reading import check_file, reading
+
+LARGEST = 1_000_000_000  # bytes
 
 
 def text_of(path: Path) -> str:
     """A text file's contents, with or without the mark that spreadsheets put first."""
-    try:
+    check_file(path, LARGEST)
+    with reading(path, "text", "save it as UTF-8"):
         return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError):
-        raise UserError(f"{path} cannot be read as text: save it as UTF-8.") from None
 
 
 def csv_rows(path: Path, text: str) -> list[list[str]]:
     """The cells of each line, none for a blank one."""
-    try:
+    with reading(path, "a CSV file"):
         return list(csv.reader(io.StringIO(text, newline=""), strict=True))
-    except csv.Error as error:
-        raise UserError(f"{path} is not a readable CSV file ({error}): mend it or save it again.") from None
