@@ -10,7 +10,7 @@ from scipy.special import softmax
 from ict.estimators.auto import choose
 from ict.estimators.calibrate import calibrate
 from ict.estimators.fitter import Fitter, Look
-from ict.models.temperature import fit_temperature, reliability, tempered
+from ict.experts.temperature import fit_temperature, reliability, tempered
 from ict.models.trained_network import TrainedNetwork
 from tests.test_estimator import blobs
 

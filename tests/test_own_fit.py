@@ -20,9 +20,9 @@ from safetensors.torch import load_file, save_file
 from ict.base.errors import UserError
 from ict.data.array_inputs import fit_inputs
 from ict.experts.graph import GraphPropagation
+from ict.experts.temperature import reliability
 from ict.fit.holdout import hold_out
 from ict.models.saved_model import SavedModel, load_model, save_model
-from ict.models.temperature import reliability
 from ict.models.trained_network import TrainedNetwork
 from tests.test_cli import ict
 from tests.test_estimator import blobs

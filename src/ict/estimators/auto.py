@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ict.base.array_types import Array
-from ict.estimators.fitter import GRAPH_LIMIT, Fitter, Look, Model, hidden_folds
+from ict.estimators.fitter import Fitter, Look, Model
 from ict.estimators.verdict import Verdict, verdict
-from ict.experts.graph import GRAPH
+from ict.experts.folds import hidden_folds
+from ict.experts.graph import GRAPH, GRAPH_LIMIT
 from ict.models.trained_network import TrainedNetwork
 
 AUTO = "auto"  # the name of this choice among the methods

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ict.base.array_types import Array, Labels
-from ict.estimators.fitter import Fitter, Model, hidden_folds
-from ict.models.temperature import fit_temperature
+from ict.estimators.fitter import Fitter, Model
+from ict.experts.folds import hidden_folds
+from ict.experts.temperature import fit_temperature
 from ict.models.trained_network import TrainedNetwork
 
 _FOLDS = 3

@@ -1,7 +1,6 @@
 """Fitting a method to arrays, without the rest of a run: no folder, no test set."""
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -13,7 +12,6 @@ from torch import nn
 from ict.base.array_types import Array
 from ict.data.arrays import from_arrays
 from ict.data.dataset import Dataset, Examples
-from ict.data.labels import UNLABELED
 from ict.engine import loop
 from ict.engine.device import Device, pick_device, threads_for, untouched_globals
 from ict.engine.loop import final_network
@@ -21,12 +19,11 @@ from ict.engine.settings import Optimizer
 from ict.estimators.default_recipes import after_seeding, default_recipe, default_steps, seeding_recipe
 from ict.experiment.console import progress_bar
 from ict.experiment.prepare import prepare, updater
-from ict.experts.folds import LabeledKFold
-from ict.experts.graph import GRAPH, GraphPropagation
+from ict.experts.folds import hidden_folds
+from ict.experts.graph import GRAPH, GRAPH_LIMIT, GraphPropagation
 from ict.models.trained_network import TrainedNetwork
 from ict.recipes.recipe import OWN, Component, Recipe, change
 
-GRAPH_LIMIT = 100_000  # rows: beyond that the exact search for neighbors takes minutes
 _FEW_LABELS = 10  # a class, up to which images are seeded
 _TRUSTED = 0.6  # share of held-out labels that a graph must guess to be believed
 
@@ -142,14 +139,6 @@ def graph_guesses(inputs: Array, labels: NDArray[np.int64], seed: int) -> NDArra
             return None
     guesses: NDArray[np.int64] = GraphPropagation().fit(inputs, labels).transduction.probs.argmax(1)
     return np.where(labels >= 0, labels, guesses)
-
-
-def hidden_folds(labels: NDArray[np.int64], n_folds: int, seed: int) -> Iterator[tuple[NDArray[np.int64], Array]]:
-    """For each fold of the labeled rows the labels without it, and its rows."""
-    for _, held_out in LabeledKFold(n_folds, random_state=seed % 2**32).split(labels, labels):
-        hidden = labels.copy()
-        hidden[held_out] = UNLABELED
-        yield hidden, held_out
 
 
 def _balanced(data: Dataset) -> Dataset:

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import StratifiedKFold
 
 from ict.base.errors import UserError
-from ict.data.labels import is_unlabeled
+from ict.data.labels import UNLABELED, is_unlabeled
 
 Rows = NDArray[np.intp]
 
@@ -52,3 +52,11 @@ class LabeledKFold:
     def get_n_splits(self, X: object = None, y: object = None, groups: object = None) -> int:
         del X, y, groups
         return self.n_splits
+
+
+def hidden_folds(labels: NDArray[np.int64], n_folds: int, seed: int) -> Iterator[tuple[NDArray[np.int64], Rows]]:
+    """For each fold of the labeled rows the labels without it, and its rows."""
+    for _, held_out in LabeledKFold(n_folds, random_state=seed % 2**32).split(labels, labels):
+        hidden = labels.copy()
+        hidden[held_out] = UNLABELED
+        yield hidden, held_out

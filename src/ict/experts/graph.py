@@ -19,6 +19,7 @@ from ict.base.array_types import Array
 from ict.base.errors import UserError
 
 GRAPH = "graph"  # its name among the methods
+GRAPH_LIMIT = 100_000  # rows: beyond that the exact search for neighbors takes minutes
 CHUNK = 4096  # new rows asked for at once
 TOLERANCE = 1e-12  # of the solve: no entry of F is off by more than this times the norm of its column of Y
 FAINT = 1e-10  # rows whose whole answer is below this are too near the tolerance to be read
@@ -33,6 +34,39 @@ DOUBT = 0.2  # a guess whose margin is below this share of the mean margin weigh
 class Propagated:
     probs: NDArray[np.float32]  # [n, C]; rows sum to 1
     reached: NDArray[np.bool_]  # [n]; whether a path of the graph leads from a label to the row
+
+
+@dataclass(frozen=True)
+class Neighbors:
+    """The nearest rows of every row. They depend on the inputs alone, so one search serves any labels of them."""
+
+    center: NDArray[np.float64]
+    node: NDArray[np.intp]  # [n]: rows with the same values are one node
+    search: NearestNeighbors  # over the nodes [m, features], which are relative to the center
+    far: NDArray[np.float64]  # [m, k]: distances to the nearest other nodes, in ascending order
+    near: NDArray[np.intp]  # [m, k]: which nodes those are
+
+    @property
+    def nodes(self) -> NDArray[np.float64]:
+        return np.asarray(self.search._fit_X)
+
+
+def find_neighbors(x: Array, n_neighbors: int = 10) -> Neighbors:
+    """x: [n, features], or images."""
+    rows = _rows(x)
+    if len(rows) == 0:
+        raise UserError("x has no rows: give at least one.")
+    center = rows.mean(axis=0)  # near the origin, distances by matrix products lose fewer digits
+    # In sorted order, so that the order rows come in cannot decide between neighbors at the same distance.
+    nodes, node = np.unique(rows - center, axis=0, return_inverse=True)
+    search = NearestNeighbors().fit(nodes)
+    k, n = min(n_neighbors, len(nodes) - 1), len(nodes)
+    if k == 0:
+        return Neighbors(center, node.reshape(-1), search, np.zeros((n, 0)), np.zeros((n, 0), np.intp))
+    far, near = search.kneighbors(nodes, k + 1)
+    own = near == np.arange(n)[:, None]
+    own[~own.any(axis=1), -1] = True  # rounding can put k + 1 others ahead of the node itself: drop the last instead
+    return Neighbors(center, node.reshape(-1), search, far[~own].reshape(n, k), near[~own].reshape(n, k))
 
 
 class GraphPropagation:
@@ -73,22 +107,24 @@ class GraphPropagation:
         self.guess = guess
         self.second_alpha = second_alpha
 
-    def fit(self, x: Array, y: NDArray[np.int64]) -> Self:
-        """x: [n, features], or images; y: [n], the class from 0 on, -1 for an unlabeled row."""
-        rows, y = _rows(x), np.asarray(y)
-        if len(rows) == 0 or y.shape != (len(rows),):
-            raise UserError(f"x has {len(rows)} rows and y the shape {y.shape}: give one class, or -1, for every row.")
+    def fit(self, x: Array, y: NDArray[np.int64], neighbors: Neighbors | None = None) -> Self:
+        """x: [n, features], or images; y: [n], the class from 0 on, -1 for an unlabeled row.
+
+        `neighbors`: what `find_neighbors` gave for the same x and n_neighbors, so that they are not searched again.
+        """
+        y = np.asarray(y)
+        if len(x) == 0 or y.shape != (len(x),):
+            raise UserError(f"x has {len(x)} rows and y the shape {y.shape}: give one class, or -1, for every row.")
         if not np.issubdtype(y.dtype, np.integer) or y.min() < -1:
             raise UserError("y must hold whole numbers: the class from 0 on, -1 for an unlabeled row.")
         if y.max() < 0:
             raise UserError("y has no labeled row: label at least one.")
-        self._center = rows.mean(axis=0)  # near the origin, distances by matrix products lose fewer digits
-        # In sorted order, so that the order rows come in cannot decide between neighbors at the same distance.
-        nodes, node = np.unique(rows - self._center, axis=0, return_inverse=True)
-        node = node.reshape(-1)
-        self._search = NearestNeighbors().fit(nodes)
-        weights, self._scale = _graph(nodes, min(self.n_neighbors, len(nodes) - 1), self._search)
-        labels = np.zeros((len(nodes), int(y.max()) + 1))
+        neighbors = neighbors or find_neighbors(x, self.n_neighbors)
+        if len(neighbors.node) != len(y) or neighbors.far.shape[1] != min(self.n_neighbors, len(neighbors.nodes) - 1):
+            raise UserError("the neighbors are of other rows or of another n_neighbors: search them for this x.")
+        self._center, self._search, node = neighbors.center, neighbors.search, neighbors.node
+        weights, self._scale = _graph(neighbors)
+        labels = np.zeros((len(neighbors.nodes), int(y.max()) + 1))
         labeled = y >= 0
         np.add.at(labels, (node[labeled], y[labeled]), 1.0)
 
@@ -96,7 +132,7 @@ class GraphPropagation:
         reached = np.isin(component, component[labels.any(axis=1)])
         self._probs = self._spread(weights, labels, reached)
         if not reached.all():
-            self._probs[~reached] = self._from_nearest(nodes[~reached], np.flatnonzero(reached))
+            self._probs[~reached] = self._from_nearest(neighbors.nodes[~reached], np.flatnonzero(reached))
         self.transduction = Propagated(self._probs[node].astype(np.float32), reached[node])
         return self
 
@@ -178,15 +214,12 @@ def _rows(x: Array) -> NDArray[np.float64]:
     return rows + 0.0  # -0.0 becomes 0.0: the two are one value
 
 
-def _graph(nodes: Array, k: int, search: NearestNeighbors) -> tuple[sp.csr_array, NDArray[np.float64]]:
+def _graph(neighbors: Neighbors) -> tuple[sp.csr_array, NDArray[np.float64]]:
     """Symmetric edge weights, and every node's scale: the distance to its k-th neighbor (Zelnik-Manor, Perona 2004)."""
-    n = len(nodes)
+    far, near = neighbors.far, neighbors.near
+    n, k = far.shape
     if k == 0:
         return sp.csr_array((n, n)), np.zeros(n)
-    far, near = search.kneighbors(nodes, k + 1)
-    own = near == np.arange(n)[:, None]
-    own[~own.any(axis=1), -1] = True  # rounding can put k + 1 others ahead of the node itself: drop the last instead
-    far, near = far[~own].reshape(n, k), near[~own].reshape(n, k)
     scale = far[:, -1]
     width = np.maximum(scale[:, None] * scale[near], np.finfo(np.float64).tiny)
     weight = np.maximum(np.exp(-SHARPNESS * np.square(far) / width), FLOOR)

@@ -15,10 +15,10 @@ from ict.base.array_types import Array
 from ict.engine.loop import Record
 from ict.estimators.calibrate import Calibration
 from ict.estimators.verdict import Verdict
+from ict.experts.temperature import reliability, tempered
 from ict.fit import report_figures as pictures
 from ict.fit.holdout import ByClass, by_class, score
 from ict.fit.label_next import Suggestion, reason
-from ict.models.temperature import reliability, tempered
 from ict.report.style import STYLE
 
 _SHEET = 24  # images of each kind

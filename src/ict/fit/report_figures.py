@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ict.engine.loop import Record
-from ict.models.temperature import Reliability
+from ict.experts.temperature import Reliability
 
 # Stand-ins that become the page's variables, so that a picture is readable on light and on dark.
 _INK, _FAINT, _PAPER, _FIRST, _SECOND, _THIRD = (f"#00000{i}" for i in range(1, 7))

@@ -25,7 +25,7 @@ from ict.data.array_inputs import ArrayInputs
 from ict.engine.layout import lay_out
 from ict.experiment.run_folder import serialized
 from ict.experts.graph import GRAPH, GraphPropagation
-from ict.models.temperature import tempered
+from ict.experts.temperature import tempered
 from ict.models.trained_network import TrainedNetwork
 from ict.networks import NETWORKS
 

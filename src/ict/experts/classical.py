@@ -1,0 +1,38 @@
+"""Models of scikit-learn that learn from the labeled rows alone: logistic regression, trees and forest."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ict.base.array_types import Array
+
+Predictor = Callable[[Array], Array]
+"""Inputs [n, features] to class probabilities [n, classes]."""
+
+_WEAK, _STRONG = 1.0, 100.0  # C for standardized tables; for features, where directions of little variance tell a lot
+
+
+def logistic(inputs: Array, labels: Array, seed: int, *, features: bool) -> Predictor:
+    from sklearn.linear_model import LogisticRegression
+
+    del seed  # it draws nothing
+    predict = LogisticRegression(C=_STRONG if features else _WEAK, max_iter=1000).fit(inputs, labels).predict_proba
+    return _checked(predict)
+
+
+def trees(inputs: Array, labels: Array, seed: int, *, n_trees: int) -> Predictor:
+    """Extremely randomized ones."""
+    from sklearn.ensemble import ExtraTreesClassifier
+
+    return _checked(ExtraTreesClassifier(n_trees, random_state=seed).fit(inputs, labels).predict_proba)
+
+
+def forest(inputs: Array, labels: Array, seed: int, *, n_trees: int) -> Predictor:
+    from sklearn.ensemble import RandomForestClassifier
+
+    return _checked(RandomForestClassifier(n_trees, random_state=seed).fit(inputs, labels).predict_proba)
+
+
+def _checked(predict: Callable[[Array], Any]) -> Predictor:
+    return lambda inputs: np.asarray(predict(inputs), dtype=np.float64)

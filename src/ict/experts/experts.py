@@ -1,0 +1,162 @@
+"""Several experts asked for the class of every row, each believed as far as it guesses held-out labels.
+
+Experts learn from the labeled rows, or spread the labels over a graph of all rows. Each gets one temperature, and
+together they get weights, both from the probabilities that they give to labeled rows in folds that leave those out.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ict.base.array_types import Array, Labels
+from ict.base.errors import UserError
+from ict.base.fields import check_fields, positive
+from ict.data.labels import UNLABELED
+from ict.experts import classical
+from ict.experts.folds import Rows, hidden_folds
+from ict.experts.graph import GRAPH, GRAPH_LIMIT, GraphPropagation, Neighbors, find_neighbors
+from ict.experts.mixture import mixture_weights
+from ict.experts.temperature import fit_temperature, tempered
+
+Kind = Literal["table", "features", "graph"]
+MEMBERS: dict[Kind, tuple[str, ...]] = {
+    "table": ("logistic", "trees", "forest", GRAPH),
+    "features": ("logistic", GRAPH),
+    "graph": (GRAPH,),
+}
+_FOLDS = 5
+_FAR = 8.0  # deviations from the mean, where inputs are cut off
+_GRAPH_COUNTS = 3  # how many experts' weight the graph has on features where no fold can tell
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """What the experts say. Rows of probabilities sum to 1."""
+
+    prior: NDArray[np.float32]  # [n, classes]: the weighted mean of the experts; a known row has its label
+    weights: Mapping[str, float]  # by expert; they sum to 1
+    temperatures: Mapping[str, float]
+    probs: Mapping[str, Array]  # [n, classes] by expert, at its temperature
+    folds: tuple[Rows, ...] = ()  # the rows that each fold held out; none where a class has one label
+    held_out: Mapping[str, Array] = field(default_factory=dict)  # [rows of all folds, classes] by expert, untempered
+
+    @property
+    def mean(self) -> Array:
+        """The weighted mean of the experts, also where the label is known."""
+        return _mean(self.probs, self.weights)
+
+    @property
+    def held_out_mean(self) -> Array:
+        """The same of the held-out rows, fold after fold."""
+        return _mean(
+            {name: tempered(probs, self.temperatures[name]) for name, probs in self.held_out.items()}, self.weights
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experts:
+    """kind: "table" of measurements, "features" of a pretrained network, or the "graph" alone.
+
+    trees: in each of the two ensembles.
+    """
+
+    kind: Kind = "table"
+    trees: int = 200
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        positive(trees=self.trees)
+
+    def fit(
+        self, inputs: Array, labels: Labels, n_classes: int, seed: int, neighbors: Neighbors | None = None
+    ) -> Opinion:
+        """`inputs` are scaled, [n, ...]; `labels` are -1 where unknown, and each class has at least one.
+
+        `neighbors`: what `self.neighbors(inputs)` gave before, so that they are not searched again.
+        """
+        known = labels >= 0
+        if len(np.unique(labels[known])) != n_classes:
+            raise UserError(f"experts need a label of each of the {n_classes} classes: label one more example.")
+        rows = _flat(inputs)
+        names = tuple(name for name in MEMBERS[self.kind] if name != GRAPH or len(rows) <= GRAPH_LIMIT)
+        if not names:
+            raise UserError(
+                f"the graph takes up to {GRAPH_LIMIT:,} rows and there are {len(rows):,}: choose other experts."
+            )
+        if GRAPH in names and neighbors is None:
+            neighbors = find_neighbors(rows)
+
+        def ask(name: str, labels: Labels, of: NDArray[Any]) -> Array:
+            return self._probabilities(name, rows, labels, of, seed, neighbors)
+
+        folds, held_out = _folds(names, labels, seed, ask)
+        temperatures = dict.fromkeys(names, 1.0)
+        weights = self._weights_without_folds(names)
+        if folds:
+            truth = labels[np.concatenate(folds)]
+            temperatures = {name: fit_temperature(probs, truth) for name, probs in held_out.items()}
+            likelihoods = [tempered(held_out[name], temperatures[name])[np.arange(len(truth)), truth] for name in names]
+            weights = dict(zip(names, mixture_weights(np.stack(likelihoods, axis=1)).tolist(), strict=True))
+        every = np.arange(len(rows))
+        probs = {name: tempered(ask(name, labels, every), temperatures[name]) for name in names}
+        prior = _mean(probs, weights)
+        prior[known] = np.eye(n_classes)[labels[known]]
+        return Opinion(prior.astype(np.float32), weights, temperatures, probs, folds, held_out)
+
+    def neighbors(self, inputs: Array) -> Neighbors:
+        """The search that the graph needs, to be handed to `fit` as often as wanted."""
+        return find_neighbors(_flat(inputs))
+
+    def _probabilities(
+        self, name: str, rows: Array, labels: Labels, of: NDArray[Any], seed: int, neighbors: Neighbors | None
+    ) -> Array:
+        """What one expert, fitted to all of the labels, says of the rows `of`."""
+        if name == GRAPH:
+            probs = GraphPropagation().fit(rows, labels, neighbors).transduction.probs
+            return np.asarray(probs[of], dtype=np.float64)
+        known = labels >= 0
+        x, y, seed = rows[known], labels[known], seed % 2**32
+        if (y == y[0]).all():
+            return np.ones((len(of), 1))
+        if name == "logistic":
+            return classical.logistic(x, y, seed, features=self.kind == "features")(rows[of])
+        fit = classical.trees if name == "trees" else classical.forest
+        return fit(x, y, seed, n_trees=self.trees)(rows[of])
+
+    def _weights_without_folds(self, names: tuple[str, ...]) -> dict[str, float]:
+        counts = {name: _GRAPH_COUNTS if name == GRAPH and self.kind == "features" else 1 for name in names}
+        return {name: count / sum(counts.values()) for name, count in counts.items()}
+
+
+def _folds(
+    names: tuple[str, ...], labels: Labels, seed: int, ask: Callable[[str, Labels, NDArray[Any]], Array]
+) -> tuple[tuple[Rows, ...], dict[str, Array]]:
+    """The rows that the folds hold out, and what the experts that did not see their labels say of them.
+
+    A class with one label is in every training part and tells nothing of the experts.
+    """
+    counts = np.bincount(labels[labels >= 0])
+    if counts.max() < 2:
+        return (), {}
+    single = np.isin(labels, np.flatnonzero(counts == 1))
+    judged = np.where(single, UNLABELED, labels)
+    folds, parts = [], []
+    for hidden, rows in hidden_folds(judged, min(_FOLDS, int(counts[counts > 1].min())), seed):
+        hidden[single] = labels[single]
+        folds.append(rows)
+        parts.append([ask(name, hidden, rows) for name in names])
+    return tuple(folds), {
+        name: np.concatenate(probs) for name, probs in zip(names, zip(*parts, strict=True), strict=True)
+    }
+
+
+def _mean(probs: Mapping[str, Array], weights: Mapping[str, float]) -> Array:
+    mean = sum(weights[name] * probs[name] for name in probs)
+    return np.asarray(mean / np.sum(mean, axis=1, keepdims=True))
+
+
+def _flat(inputs: Array) -> Array:
+    return np.asarray(inputs.reshape(len(inputs), -1).clip(-_FAR, _FAR))
