@@ -92,6 +92,8 @@ class Batch:
     u_y: Tensor | None = None  # their labels where known, else -1 [U]
     memory: Tensor | None = None  # the row that the algorithm last stored for each of them [U, C]; at first zeros
     pair_groups: int = 1  # pairs are formed within this many equal parts of the batch, so that ranks can share it
+    prior: Tensor | None = None  # the experts' probabilities for each unlabeled example [U, C]
+    share: Tensor | None = None  # of the prior in the targets, 0-d
 
     @property
     def apart(self) -> tuple[Tensor, ...]:
@@ -138,6 +140,7 @@ class Needs:
     stages: int = 0  # the smallest number of stages of the network; 0: any module
     halves: bool = False  # it splits the unlabeled batch in two
     memory: bool = False  # a row of C numbers per unlabeled example, which it reads and writes
+    prior: bool = False  # the experts' probabilities for every unlabeled example, and their share in the targets
     labels_within: bool = False  # it also takes batches whose labels are among the unlabeled examples
 
 

@@ -50,6 +50,11 @@ def _permutation(rows: Tensor, generator: torch.Generator) -> Tensor:
     return rows[torch.randperm(len(rows), generator=generator)]
 
 
+def _drawn(rows: Tensor, generator: torch.Generator) -> Tensor:
+    """As many, with replacement."""
+    return rows[torch.randint(len(rows), (len(rows),), generator=generator)]
+
+
 class Picked(NamedTuple):
     """The rows of one update's examples. In a joined batch, `unlabeled` starts with the labeled rows."""
 
@@ -83,11 +88,14 @@ class Batches:
         seed: int,
         share: Share = _WHOLE,
         order: Order | None = None,
+        prior: Tensor | None = None,
     ) -> None:
+        """`prior`: a row of probabilities for every example, on the device of the labels."""
         device = examples.y.device
         self.device = device
         self.fetch = Fetcher(examples.x, device) if examples.x.device != device else None
         self.examples, self.transform, self.views, self.seed = examples, transform, views, seed
+        self.prior = prior
         self.layout, self.share = train.layout, share
         self.pair_groups = train.pair_groups // share.count  # of this rank's share
         # the draws that augment labeled batches that repeat within an epoch
@@ -95,7 +103,8 @@ class Batches:
             Rng(device, share=share) if train.labeled_order == "repeated" and train.layout == "apart" else None
         )
         on = examples.x.device
-        self.labeled = RowStream(labeled, train.labeled_batch, seed, LABELED_STREAM, on, order)
+        drawn = _drawn if train.labeled_order == "replaced" else order
+        self.labeled = RowStream(labeled, train.labeled_batch, seed, LABELED_STREAM, on, drawn)
         self.unlabeled = RowStream(unlabeled, train.unlabeled_batch, seed, UNLABELED_STREAM, on, order)
 
     def at(self, step: int, rng: Rng, memory: Tensor | None = None) -> Batch:
@@ -146,7 +155,8 @@ class Batches:
             place = torch.arange(len(rows), device=rows.device) + self.share.index * len(rows)
             u_y = torch.where(place < self.labeled.batch, u_y, UNLABELED)
         u = self.transform.copies(self._stored(picked, 1), self.views, rng)
-        return Batch(x, y, u, u_y, None if memory is None else memory[rows], self.pair_groups)
+        memory, prior = (None if kept is None else kept[rows] for kept in (memory, self.prior))
+        return Batch(x, y, u, u_y, memory, self.pair_groups, prior)
 
     def _stored(self, picked: Picked, stream: int) -> Tensor:
         return picked.fetched[stream] if picked.fetched else self.examples.x[picked[stream]]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import cos, exp, floor, pi
 
-from ict.engine.settings import Average, Optimizer, Rate, Swa, Train
+from ict.engine.settings import Anchor, Average, Optimizer, Rate, Swa, Train
 
 
 @dataclass(frozen=True)
@@ -15,12 +15,16 @@ class Plan:
     w: tuple[float, ...]
     decay: tuple[float, ...]  # of the mean teacher; empty without one
     swa: tuple[float | None, ...]  # decay of the SWA mean, None where update t is not in the mean; empty without SWA
+    share: tuple[float, ...]  # of the experts' prior in the targets
 
     def __len__(self) -> int:
         return len(self.lr)
 
 
-def make_plan(train: Train, optimizer: Optimizer, rate: Rate, average: Average, swa: Swa) -> Plan:
+def make_plan(
+    train: Train, optimizer: Optimizer, rate: Rate, average: Average, swa: Swa, anchor: Anchor | None = None
+) -> Plan:
+    anchor = anchor or Anchor()
     progress = [step / train.steps for step in range(train.steps)]
     return Plan(
         lr=tuple(optimizer.lr * _rate(rate, p) for p in progress),
@@ -30,6 +34,7 @@ def make_plan(train: Train, optimizer: Optimizer, rate: Rate, average: Average, 
         if average.decay is None
         else tuple(ema_decay(step + 1, average.decay, average.warmup) for step in range(train.steps)),
         swa=() if swa.start is None else _plain_mean(train.steps, swa.start, swa.every),
+        share=tuple(anchor_share(p, anchor.share, anchor.fall) for p in progress),
     )
 
 
@@ -89,6 +94,11 @@ def sigmoid_rampup(progress: float, length: float, from_zero: bool = False) -> f
 def ema_decay(updates: int, decay: float, warmup: bool = True) -> float:
     """The weight of the old average at update `updates` = 1, 2, ...; warm-up makes it an equal-weight mean at first."""
     return min(1.0 - 1.0 / (updates + 1), decay) if warmup else decay
+
+
+def anchor_share(progress: float, share: float, length: float) -> float:
+    """Linearly from 1 down to `share` over the first `length` of the run."""
+    return 1.0 - (1.0 - share) * (min(progress / length, 1.0) if length else 1.0)
 
 
 def cyclic(progress: float, stretch: float, start: float, length: float) -> float:

@@ -48,9 +48,12 @@ class Inputs(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class Optimizer(Section):
-    """SGD with momentum, Adam with (momentum, beta2) as its betas, or Muon for convolutions and SGD for all else."""
+    """SGD with momentum, Adam with (momentum, beta2) as its betas, or Muon for convolutions and SGD for all else.
 
-    name: Literal["sgd", "adam", "muon"] = "sgd"
+    AdamW is Adam with decoupled weight decay.
+    """
+
+    name: Literal["sgd", "adam", "adamw", "muon"] = "sgd"
     lr: float = 0.1
     turn: float = field(default=0.01, metadata=LATER)  # muon: length of a convolution's step, relative to its norm
     momentum: float = 0.9
@@ -66,7 +69,7 @@ class Optimizer(Section):
             if (value := getattr(self, name)) is not None and not 0 <= value < 1:
                 raise UserError(f"optimizer.{name} is {value}: it must be at least 0 and below 1.")
         at_least_zero(**{"optimizer.weight_decay": self.weight_decay})
-        if self.name != "adam" and self.nesterov and self.momentum == 0:
+        if self.name not in ("adam", "adamw") and self.nesterov and self.momentum == 0:
             raise UserError("optimizer.momentum is 0: Nesterov needs momentum, so set optimizer.nesterov=false first.")
 
 
@@ -134,13 +137,16 @@ class Train(Section):
     Layout "apart": a labeled and an unlabeled batch, each loss a mean over its own batch. "joined": both as one batch,
     with losses divided by the size of the whole. "within": only the unlabeled batch, drawn from a pool that includes
     the labeled examples; their cross-entropy is divided by the size of the whole batch.
+
+    Labeled order "reshuffled": each epoch is a permutation. "repeated": the same batches throughout an epoch.
+    "replaced": every example is drawn with replacement.
     """
 
     steps: int = 1000
     labeled_batch: int = 100
     unlabeled_batch: int = 100
     layout: Literal["apart", "joined", "within"] = "apart"  # see below
-    labeled_order: Literal["reshuffled", "repeated"] = "reshuffled"  # repeated: the same batches throughout an epoch
+    labeled_order: Literal["reshuffled", "repeated", "replaced"] = "reshuffled"  # see above
     pair_groups: int = 1  # pairs are formed within this many equal parts of a batch
     weight: float = 100.0  # w_max
     rampup: float = 0.25  # fraction of the run over which w rises to its maximum
@@ -159,6 +165,21 @@ class Train(Section):
                 raise UserError(
                     f"train.pair_groups is {self.pair_groups}: it must divide train.{name} = {getattr(self, name)}."
                 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Anchor(Section):
+    """Which experts hold the targets of unlabeled examples, and how much of those targets is theirs."""
+
+    experts: Literal["table", "features", "graph"] = field(default="table", metadata=LATER)
+    trees: int = field(default=200, metadata=LATER)  # in each of the table's two ensembles
+    share: float = field(default=0.5, metadata=LATER)  # of the prior in the targets; the rest is the teacher's
+    fall: float = field(default=0.3, metadata=LATER)  # share of the run over which it falls from 1 to that
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(**{"anchor.trees": self.trees})
+        share(**{"anchor.share": self.share, "anchor.fall": self.fall})
 
 
 @dataclass(frozen=True, kw_only=True)

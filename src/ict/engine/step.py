@@ -4,7 +4,7 @@ Everything that depends on the step comes from the plan and from keys folded wit
 replayed, and a resumed run equals the uninterrupted one bit for bit.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import torch
@@ -38,6 +38,8 @@ def update(program: Program, state: State) -> None:
     w = torch.full((), program.plan.w[state.step], device=program.rng.device)
     student, teacher = Forward(state.student), Forward(state.evaluated, gradient=False)
     batch = program.batches.make(picked, program.rng, state.memory)
+    if batch.prior is not None:
+        batch = replace(batch, share=torch.full((), program.plan.share[state.step], device=program.rng.device))
     apply(program, state, picked, differentiate(program, state, batch, w, student, teacher))
 
 

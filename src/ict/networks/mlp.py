@@ -1,5 +1,6 @@
 """Perceptrons for inputs of any shape. Each layer is a stage."""
 
+from itertools import pairwise
 from math import prod
 
 from torch import nn
@@ -47,3 +48,31 @@ class WideMLP(Staged):
 
 def _hidden(n_in: int, n_out: int, p: float) -> tuple[nn.Module, ...]:
     return nn.Linear(n_in, n_out), BatchNorm1d(n_out), nn.ReLU(), drop(p)
+
+
+class NormMLP(Staged):
+    """`depth` hidden layers with layer norm, which needs no batch: an example's answer is its own in training too.
+
+    Inputs further than `cut` from 0 are taken to be there: of standardized features those are outliers.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        n_classes: int,
+        *,
+        width: int = 128,
+        depth: int = 2,
+        dropout: float = 0.1,
+        cut: float = 8.0,
+    ) -> None:
+        positive(width=width, depth=depth, cut=cut)
+        sizes = [prod(shape), *[width] * depth]
+        first, *others = (
+            (nn.Linear(n_in, n_out), nn.LayerNorm(n_out), nn.GELU(), drop(dropout)) for n_in, n_out in pairwise(sizes)
+        )
+        super().__init__(
+            nn.Sequential(nn.Flatten(), nn.Hardtanh(-cut, cut), *first),
+            *(nn.Sequential(*layers) for layers in others),
+            nn.Linear(width, n_classes),
+        )

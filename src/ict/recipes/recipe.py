@@ -13,7 +13,7 @@ from ict.base.errors import UserError, unknown
 from ict.base.fields import Option, check, options, parse
 from ict.base.registry import Registry, is_outside
 from ict.data import DATASETS
-from ict.engine.settings import LATER, Average, Eval, Inputs, Optimizer, Rate, Split, Swa, Train
+from ict.engine.settings import LATER, Anchor, Average, Eval, Inputs, Optimizer, Rate, Split, Swa, Train
 from ict.networks import NETWORKS
 
 OWN = "own"  # the name of a dataset or network that the caller hands in
@@ -44,6 +44,7 @@ _SECTIONS = {
     "average": Average,
     "swa": Swa,
     "train": Train,
+    "anchor": Anchor,
     "eval": Eval,
 }
 
@@ -60,6 +61,7 @@ class Recipe:
     average: Average = field(default_factory=Average)
     swa: Swa = field(default_factory=Swa)
     train: Train = field(default_factory=Train)
+    anchor: Anchor = field(default_factory=Anchor)
     eval: Eval = field(default_factory=Eval)
     name: str = ""  # as `ict list` shows it; neither this nor what follows changes what a run does
     reported: Reported | None = None
@@ -89,6 +91,8 @@ class Recipe:
             for f in dataclasses.fields(section):
                 if f.metadata == LATER and content[name][f.name] == f.default:
                     del content[name][f.name]
+            if not content[name]:
+                del content[name]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:6]
 
 

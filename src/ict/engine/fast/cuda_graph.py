@@ -255,7 +255,7 @@ class Captured:
 
     def _captured(self) -> Loss:
         program, state, ahead = self.program, self.state, self.ahead
-        w, lr, share = self.plan.index_select(0, self.step[None])[0].unbind()
+        w, lr, moved, share = self.plan.index_select(0, self.step[None])[0].unbind()
         if ahead is None:
             batch = program.batches.make(self.picked, program.rng, state.memory)
         else:
@@ -263,6 +263,8 @@ class Captured:
             ahead.start()
             if state.memory is not None:
                 batch = replace(batch, memory=state.memory[self.picked.unlabeled])
+        if batch.prior is not None:
+            batch = replace(batch, share=share)
         if isinstance(self.teacher, FastForward):
             self.teacher.received(batch)
         draws = program.rng if ahead is None else ahead.draws
@@ -271,7 +273,7 @@ class Captured:
             if bias.grad is None:  # the next batch norm cancels this bias; torch may write to gradients, so copy
                 bias.grad = zeros if self.optimizer else torch.zeros_like(bias)
         if self.optimizer is not None:
-            self._apply(loss, lr, share)
+            self._apply(loss, lr, moved)
         elif ahead is not None:
             self.applied.copy_(self.picked.unlabeled)
         if ahead is not None:
@@ -279,17 +281,17 @@ class Captured:
         self.step.add_(1)
         return loss
 
-    def _apply(self, loss: Loss, lr: Tensor, share: Tensor) -> None:
+    def _apply(self, loss: Loss, lr: Tensor, moved: Tensor) -> None:
         """`step.apply` with its scalars on the device."""
         state, before = self.state, self.program.average_before
         assert self.optimizer is not None and self.ahead is not None
         with self.ahead.beside():
             self._note(loss)
         if self.average and before:
-            self.average.update(share)
+            self.average.update(moved)
         self.optimizer.step(lr)
         if self.average and not before:
-            self.average.update(share)
+            self.average.update(moved)
         if state.memory is not None and loss.memory is not None:
             state.memory[self.picked.unlabeled] = loss.memory
 
@@ -314,9 +316,9 @@ class Captured:
 
 
 def _table(plan: Plan, device: torch.device) -> Tensor:
-    """The plan on the device, a row per step: weight of the consistency loss, learning rate, 1 - decay."""
-    shares = [1 - kept for kept in plan.decay] or plan.w
-    return torch.tensor([plan.w, plan.lr, shares], device=device).T.contiguous()
+    """The plan on the device, a row per step: weight of the consistency loss, learning rate, 1 - decay, prior's share."""
+    moved = [1 - kept for kept in plan.decay] or plan.w
+    return torch.tensor([plan.w, plan.lr, moved, plan.share], device=device).T.contiguous()
 
 
 def _biases(network: nn.Module) -> list[Tensor]:

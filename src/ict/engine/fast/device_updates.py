@@ -19,7 +19,8 @@ class QuickOptimizer:
         parameters: list[nn.Parameter] = group["params"]
         lr = torch.zeros((), device=parameters[0].device)  # replaced in each step
         adam = isinstance(optimizer, torch.optim.Adam)
-        names = ("betas", "eps", "weight_decay") if adam else ("momentum", "nesterov", "weight_decay")
+        of_adam = ("betas", "eps", "weight_decay", "decoupled_weight_decay")
+        names = of_adam if adam else ("momentum", "nesterov", "weight_decay")
         options = {name: group[name] for name in names}
         self.quick: torch.optim.Optimizer
         if adam:

@@ -115,4 +115,4 @@ def copy(targets: Iterable[Tensor], sources: Iterable[Tensor]) -> None:
 
 
 def _parts(batch: Batch) -> list[Tensor]:
-    return [batch.x, batch.y, *batch.u, *([] if batch.u_y is None else [batch.u_y])]
+    return [batch.x, batch.y, *batch.u, *(part for part in (batch.u_y, batch.prior) if part is not None)]
