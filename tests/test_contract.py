@@ -37,7 +37,11 @@ def batch_for(algorithm: Algorithm, n: int = 8) -> Batch:
 
     y, u_y = (torch.randint(low, 3, (n,), generator=draws) for low in (0, -1))
     memory = torch.rand(n, 3, generator=draws, dtype=torch.float64) if algorithm.needs.memory else None
-    return Batch(inputs(), y, tuple(inputs() for _ in range(algorithm.needs.views)), u_y, memory)
+    batch = Batch(inputs(), y, tuple(inputs() for _ in range(algorithm.needs.views)), u_y, memory)
+    if not algorithm.needs.prior:
+        return batch
+    prior = torch.rand(n, 3, generator=draws, dtype=torch.float64)
+    return replace(batch, prior=prior / prior.sum(1, keepdim=True), share=torch.tensor(0.7, dtype=torch.float64))
 
 
 def without_labeled_batch(batch: Batch) -> Batch:
@@ -138,6 +142,8 @@ def test_meta_device_accepts_the_loss(name: str) -> None:
         *(batch.x.to("meta"), batch.y.to("meta"), tuple(u.to("meta") for u in batch.u)),
         u_y=None if batch.u_y is None else batch.u_y.to("meta"),
         memory=None if batch.memory is None else batch.memory.to("meta"),
+        prior=None if batch.prior is None else batch.prior.to("meta"),
+        share=None if batch.share is None else batch.share.to("meta"),
     )
     w = torch.zeros((), device="meta", dtype=torch.float64)
     draws = ScriptedDraws([0.5] * 9, [[0]] * 9, device="meta")

@@ -19,6 +19,7 @@ SOURCE = Path(ict.__file__).parent
 
 LOSSES, CONTRACT = "tests/test_algorithms.py", "tests/test_contract.py"
 VIEWS, ADVERSARIAL = "tests/test_consistency.py", "tests/test_adversarial.py"
+ANCHORED = "tests/test_anchored.py"
 LAYOUTS = "tests/test_layouts.py"
 STEPS = "tests/test_from_scratch.py::test_fifty_steps_are_the_same_bits"
 RUN = "tests/test_run.py::test_"
@@ -247,6 +248,60 @@ MUTANTS = {
         "gain = -(h * gradient).detach()",
         "gain = (h * gradient).detach()",
         ADVERSARIAL,
+    ),
+    "the prior is not floored": Mutant(
+        "algorithms/anchored_ict.py",
+        "batch.prior.clamp(min=self.floor).log()",
+        "batch.prior.clamp(min=1e-9).log()",
+        ANCHORED,
+    ),
+    "the anchor weighs the teacher": Mutant(
+        "algorithms/anchored_ict.py",
+        "batch.share * anchor + (1 - batch.share) * teacher(u)",
+        "(1 - batch.share) * anchor + batch.share * teacher(u)",
+        ANCHORED,
+    ),
+    "targets are mixed before they are sharpened": Mutant(
+        "algorithms/anchored_ict.py",
+        "t = probabilities(batch.share * anchor + (1 - batch.share) * teacher(u), self.temperature)",
+        "t = probabilities(batch.mixed(lam, batch.share * anchor + (1 - batch.share) * teacher(u)), self.temperature)",
+        ANCHORED,
+    ),
+    "examples meet the prior of other rows": Mutant(
+        "engine/batches.py",
+        "None if kept is None else kept[rows] for kept in",
+        "None if kept is None else kept[: len(rows)] for kept in",
+        ANCHORED,
+    ),
+    "experts learn from hidden labels": Mutant(
+        "experiment/prepare.py",
+        "fitted_prior(recipe.anchor, seed, data, known,",
+        "fitted_prior(recipe.anchor, seed, data, data.train.y,",
+        ANCHORED,
+    ),
+    "experts see the labels that a fold holds out": Mutant(
+        "experts/folds.py",
+        "hidden[held_out] = UNLABELED",
+        "hidden[held_out[:0]] = UNLABELED",
+        "tests/test_experts.py",
+    ),
+    "the weights of experts ignore the labels": Mutant(
+        "experts/mixture.py",
+        "shares = weights * likelihoods",
+        "shares = weights * np.ones_like(likelihoods)",
+        "tests/test_experts.py",
+    ),
+    "the captured share of the prior is that of the first update": Mutant(
+        "engine/fast/cuda_graph.py",
+        "moved, plan.share], device",
+        "moved, plan.share[:1] * len(plan)], device",
+        "tests/test_fast.py",
+    ),
+    "the prior of the next batch is not taken over": Mutant(
+        "engine/fast/prefetch.py",
+        "(batch.u_y, batch.prior)",
+        "(batch.u_y,)",
+        "tests/test_fast.py",
     ),
     "the plain mean is a moving average": Mutant(
         "engine/schedule.py",

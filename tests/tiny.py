@@ -7,7 +7,7 @@ import torch
 
 from ict.algorithms import ALGORITHMS
 from ict.engine.loop import Record
-from ict.engine.settings import Average, Eval, Inputs, Split, Train
+from ict.engine.settings import Anchor, Average, Eval, Inputs, Split, Train
 from ict.experiment.run import Run, train
 from ict.recipes.recipe import Component, Recipe
 
@@ -20,15 +20,16 @@ class Crash(Exception):
 
 
 def tiny(algorithm: str = "ict", **options: Any) -> Recipe:
-    teacher = ALGORITHMS[algorithm](**options).needs.teacher
+    needs = ALGORITHMS[algorithm](**options).needs
     return Recipe(
         dataset=Component("digits"),
         network=Component("convnet", {"width": 4, "dropout": 0.2}),
         algorithm=Component(algorithm, options),
         split=Split(labeled=20, valid=20),
         inputs=Inputs(pad=1),
-        average=Average(decay=0.9, batchnorm="own" if teacher else "averaged"),
+        average=Average(decay=0.9, batchnorm="own" if needs.teacher else "averaged"),
         train=Train(steps=N_STEPS, labeled_batch=8, unlabeled_batch=8, weight=5.0),
+        anchor=Anchor(trees=5) if needs.prior else Anchor(),
         eval=Eval(every=6, log_every=4),
         name=f"tiny/{algorithm}",
     )

@@ -24,6 +24,7 @@ class Use(IntEnum):
     REPEATED = 7  # crops and flips of labeled batches that repeat within an epoch
     VALID = 8  # crops and flips of validation images
     SWA = 9  # the batches that set the batch-norm statistics of averaged weights
+    EXPERTS = 10  # their trees, and the folds of labeled examples that weigh them
 
 
 def fold(seed: int, *data: int) -> int:

@@ -30,6 +30,7 @@ class Dataset:
     classes: tuple[str, ...]  # names, in the order of the labels
     labeled_rows: Tensor | None = None  # where the data itself says which rows of `train` are labeled
     valid: Examples | None = None  # where the data brings its own validation set
+    prior: Tensor | None = None  # probabilities of every class for every training example [N, C], as experts see it
     order: Order | None = None  # another way to shuffle rows than a permutation, where reading them at random is slow
 
     @property

@@ -29,6 +29,7 @@ from ict.engine.layout import lay_out
 from ict.engine.schedule import make_plan
 from ict.engine.state import State, make_state
 from ict.engine.step import Program, update
+from ict.experiment.prior import digest, fitted_prior
 from ict.experiment.provenance import provenance
 from ict.experiment.run_folder import Folder
 from ict.networks import NETWORKS
@@ -49,6 +50,7 @@ class Job:
     transform: InputTransform
     program: Program
     state: State
+    prior: Tensor | None = None  # what experts say of the training examples, where the algorithm asks for it
 
     @property
     def valid(self) -> Examples:
@@ -94,6 +96,7 @@ class Job:
             "n_labeled": len(self.indices.labeled),
             "n_unlabeled": len(self.indices.unlabeled),
             "n_parameters": sum(p.numel() for p in state.student.parameters()),
+            **({} if self.prior is None else {"prior": digest(self.prior)}),
             "resumed_from": state.resumed_from,
             "ranks": self.program.ranks.size,
             **provenance(state.first_bad.device),
@@ -111,7 +114,7 @@ def prepare(
     resident: bool | None = None,
     ranks: Ranks = _ALONE,
 ) -> Job:
-    """A resolved recipe made ready; the transform is read from the folder of a run that goes on.
+    """A resolved recipe made ready; transform and prior are read from the folder of a run that goes on.
 
     `resident`: whether the training examples are copied to the device once, or stay in the host's memory, from where
     each batch is fetched; by default the first where they fit.
@@ -131,15 +134,27 @@ def prepare(
     if resident is None:
         resident = fits(x, device)
     examples = Examples(x.to(device) if resident else x, known.to(device))
+    prior = None
+    if algorithm.needs.prior:
+        prior = fitted_prior(recipe.anchor, seed, data, known, transform, device, resumed, ranks)
     batches = Batches(
-        examples, labeled, unlabeled, transform, recipe.train, algorithm.needs.views, seed, ranks.share, data.order
+        examples,
+        labeled,
+        unlabeled,
+        transform,
+        recipe.train,
+        algorithm.needs.views,
+        seed,
+        ranks.share,
+        data.order,
+        None if prior is None else prior.to(device),
     )
-    plan = make_plan(recipe.train, recipe.optimizer, recipe.rate, recipe.average, recipe.swa)
+    plan = make_plan(recipe.train, recipe.optimizer, recipe.rate, recipe.average, recipe.swa, recipe.anchor)
     rng = Rng(device, share=ranks.share)
     program = Program(algorithm, plan, batches, seed, rng, recipe.average.when == "before", ranks)
     memory = torch.zeros(len(examples), len(data.classes), device=device) if algorithm.needs.memory else None
     state = make_state(student, recipe.optimizer, recipe.average, recipe.swa, memory)
-    return Job(recipe, seed, data, indices, transform, program, state)
+    return Job(recipe, seed, data, indices, transform, program, state, prior)
 
 
 def updater(job: Job, fast: bool = False, shared: bool = False) -> Callable[[Program, State], None]:

@@ -36,6 +36,7 @@ from ict.experiment.prepare import (
     reason,
     updater,
 )
+from ict.experiment.prior import digest
 from ict.experiment.provenance import provenance
 from ict.experiment.run_folder import Folder, owner
 from ict.recipes import find
@@ -199,13 +200,18 @@ def _begin(folder: Folder, job: Job, ranks: Ranks, *, resume: bool, force: bool)
     """Load the last checkpoint and make the folder this run's."""
     # again: until the folder was locked another process may have begun a run in it
     changed = ranks.by_first(lambda: folder.check(job.recipe, job.seed, resume=resume, force=force))
+    named = None if job.prior is None else digest(job.prior)
+    if resume and not force and named is not None:
+        ranks.by_first(lambda: folder.check_prior(named))
     if resume:
         _resume(folder, job.state, ranks)  # first, since it may refuse, and then nothing must have changed
 
     def start() -> None:
         step = job.state.step
         changed_at = [*folder.changed_at, *([step] if changed else [])] if step else []
-        folder.create(job.recipe, job.seed, changed_at)
+        if job.prior is not None:
+            folder.save_tensors(folder.prior, {"prior": job.prior})
+        folder.create(job.recipe, job.seed, changed_at, named)
         job.indices.save(folder.split)
         folder.save_tensors(folder.inputs, job.transform.whiten.state_dict(), owner(job.recipe, job.seed))
 
@@ -285,11 +291,11 @@ def _fill_in(
 
 
 def _own_data(data: Dataset) -> Component:
-    digest = sha256()
-    for part in (data.train.x, data.train.y):
+    content = sha256()
+    for part in (data.train.x, data.train.y, *([] if data.prior is None else [data.prior])):
         for chunk in part.split(_CHUNK):
-            digest.update(np.ascontiguousarray(chunk.cpu().numpy()).tobytes())
-    return Component(OWN, {"examples": len(data.train), "shape": list(data.shape), "sha256": digest.hexdigest()})
+            content.update(np.ascontiguousarray(chunk.cpu().numpy()).tobytes())
+    return Component(OWN, {"examples": len(data.train), "shape": list(data.shape), "sha256": content.hexdigest()})
 
 
 def _resume(folder: Folder, state: State, ranks: Ranks) -> None:

@@ -31,6 +31,7 @@ class Folder:
         self.split = path / "split.npz"
         self.metrics = path / "metrics.jsonl"
         self.inputs = path / "inputs.safetensors"
+        self.prior = path / "prior.safetensors"
         self.model = path / "model.safetensors"
         self.result = path / "result.json"
 
@@ -76,13 +77,17 @@ class Folder:
         finally:
             os.close(handle)
 
-    def create(self, recipe: Recipe, seed: int, changed_at: list[int]) -> None:
-        """Make the folder this run's; the result of a run that is continued by force is no longer true."""
-        changed = {"changed_at": changed_at} if changed_at else {}
+    def create(self, recipe: Recipe, seed: int, changed_at: list[int], prior: str | None = None) -> None:
+        """Make the folder this run's; the result of a run that is continued by force is no longer true.
+
+        `prior`: the digest of what experts say of its examples.
+        """
+        changed: dict[str, Any] = {"changed_at": changed_at} if changed_at else {}
+        named = {} if prior is None else {"prior": prior}
         with self._writable():
             self.result.unlink(missing_ok=True)
             hashes = list(dict.fromkeys([*self.hashes(recipe.outside_code), recipe.hash]))
-            write_json(self.recipe, _description(recipe, seed) | changed | {"hashes": hashes})
+            write_json(self.recipe, _description(recipe, seed) | changed | {"hashes": hashes} | named)
 
     def hashes(self, allow_code: Collection[str] = ()) -> list[str]:
         """Of the recipe and, where the run went on by force, of those before it."""
@@ -98,6 +103,15 @@ class Folder:
         seed = read_json(self.recipe).get("seed", 0)
         if owner not in [{"recipe_id": digest, "seed": seed} for digest in self.hashes()]:
             raise UserError(f"{what} belongs to another run ({owner}) than {self.recipe}: pass another --out.")
+
+    def check_prior(self, prior: str) -> None:
+        """Refuse to go on with another prior than the run began with."""
+        before = read_json(self.recipe).get("prior", prior) if self.recipe.exists() else prior
+        if before != prior:
+            raise UserError(
+                f"{self.prior} is not the prior that the run began with: restore it, pass another --out, "
+                "or --force to continue with one that is computed anew."
+            )
 
     @property
     def changed_at(self) -> list[int]:

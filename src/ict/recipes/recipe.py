@@ -102,7 +102,8 @@ def from_dict(content: Mapping[str, Any], name: str = "", allow_code: Collection
     Its components are registered ones, or among the names such as "mine:Mine" in `allow_code`.
     """
     name = _checked_name(content.get("name", name))
-    content = {key: value for key, value in content.items() if key not in ("name", "seed", "changed_at", "hashes")}
+    own = ("name", "seed", "changed_at", "hashes", "prior")  # of a run
+    content = {key: value for key, value in content.items() if key not in own}
     if not all(isinstance(values, dict) for values in content.values()):
         raise UserError("a recipe must be an object of objects, such as {'train': {'steps': 1000}}.")
     made: dict[str, Any] = {}

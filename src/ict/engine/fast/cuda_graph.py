@@ -316,7 +316,7 @@ class Captured:
 
 
 def _table(plan: Plan, device: torch.device) -> Tensor:
-    """The plan on the device, a row per step: weight of the consistency loss, learning rate, 1 - decay, prior's share."""
+    """The plan on the device, a row per step: consistency weight, learning rate, 1 - decay, prior's share."""
     moved = [1 - kept for kept in plan.decay] or plan.w
     return torch.tensor([plan.w, plan.lr, moved, plan.share], device=device).T.contiguous()
 

@@ -1,0 +1,66 @@
+"""The prior of a run: what experts say of its training examples, from the labels alone that the split left known.
+
+It is made once, by the first rank, and saved with the run: a run that goes on reads it back.
+"""
+
+from hashlib import sha256
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ict.base.errors import UserError
+from ict.base.rng import Use, fold
+from ict.data.dataset import Dataset
+from ict.engine.distributed import Ranks
+from ict.engine.input_transform import InputTransform
+from ict.engine.settings import Anchor
+from ict.experiment.run_folder import Folder
+from ict.experts.experts import Experts
+
+_CHUNK = 4096  # examples that are transformed at a time
+
+
+def fitted_prior(
+    anchor: Anchor,
+    seed: int,
+    data: Dataset,
+    known: Tensor,
+    transform: InputTransform,
+    device: torch.device,
+    folder: Folder | None,
+    ranks: Ranks,
+) -> Tensor:
+    """[N, C] in the host's memory: the data's own, or that of the folder of a run that goes on, or the experts'.
+
+    `known`: the labels, -1 where the split hides them.
+    """
+    shape = (len(data.train), len(data.classes))
+    if data.prior is not None:
+        return _checked(data.prior.float(), shape, "the data's prior")
+    if folder is not None and folder.prior.exists():
+        return _checked(folder.load_tensors(folder.prior).get("prior"), shape, str(folder.prior))
+    prior = torch.zeros(shape, dtype=torch.float32)
+    with ranks.together():
+        if ranks.first:
+            inputs = [transform(x.to(device)).flatten(1).cpu().numpy() for x in data.train.x.split(_CHUNK)]
+            experts = Experts(kind=anchor.experts, trees=anchor.trees)
+            key = fold(seed, Use.EXPERTS)
+            opinion = experts.fit(np.concatenate(inputs).astype(np.float32), known.numpy(), len(data.classes), key)
+            prior = torch.from_numpy(opinion.prior)
+    ranks.copy_first_([prior])
+    return prior
+
+
+def digest(prior: Tensor) -> str:
+    """What names it in the run's description."""
+    return sha256(np.ascontiguousarray(prior.numpy()).tobytes()).hexdigest()
+
+
+def _checked(prior: Tensor | None, shape: tuple[int, int], name: str) -> Tensor:
+    if prior is None or tuple(prior.shape) != shape:
+        got = "nothing" if prior is None else list(prior.shape)
+        raise UserError(f"{name} is {got}: it must be {shape[1]} probabilities for each of {shape[0]} examples.")
+    if not (prior >= 0).all() or not torch.allclose(prior.sum(1), torch.ones(len(prior)), atol=1e-3):
+        raise UserError(f"{name} must hold probabilities: rows of numbers from 0 on that sum to 1.")
+    return prior
