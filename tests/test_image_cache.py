@@ -11,7 +11,8 @@ from PIL import Image
 
 from ict.base.errors import UserError
 from ict.data.user import image_cache, images
-from ict.data.user.image_cache import cache_folder, cached
+from ict.data.user.array_cache import cache_folder
+from ict.data.user.image_cache import cached
 from ict.data.user.image_file import decoded, header
 from ict.data.user.read import read_data
 from ict.data.user.records import UserData
@@ -86,7 +87,7 @@ def test_a_damaged_entry_is_made_again(tmp_path: Path, own_cache: Path, damage: 
     two_classes(tmp_path)
     read_data(tmp_path)
     (entry,) = entries(own_cache)
-    pixels, about = entry / "pixels", entry / "about.json"
+    pixels, about = entry / "rows", entry / "about.json"
     raw = pixels.read_bytes()
     if damage == "flipped":
         pixels.write_bytes(raw[:100] + bytes([raw[100] ^ 1]) + raw[101:])

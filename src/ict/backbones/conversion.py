@@ -11,7 +11,7 @@ from ict import __version__
 from ict.backbones.preparation import Pixels, Preparation
 from ict.base.errors import UserError
 from ict.base.files import write_atomic
-from ict.data.user.image_cache import cache_folder
+from ict.data.user.array_cache import cache_folder
 from ict.networks.onnx_graph import graph_of, package
 
 INPUT, OUTPUT = "prepared", "features"
