@@ -14,6 +14,7 @@ from ict import __version__
 from ict.base.errors import Diverged, RankLost, UserError
 from ict.cli.compare import compare, demo
 from ict.cli.data import data, shard
+from ict.cli.embed import cache, embed
 from ict.cli.fit import export, fit, predict
 from ict.cli.listing import list_names, show
 from ict.cli.messages import fail, warn
@@ -27,6 +28,8 @@ VERBS: dict[str, Callable[..., None]] = {  # in the order of `ict --help`
     "fit": fit,
     "predict": predict,
     "export": export,
+    "embed": embed,
+    "cache": cache,
     "show": show,
     "list": list_names,
     "data": data,

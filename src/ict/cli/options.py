@@ -28,6 +28,14 @@ LabelsFile = Annotated[
     Path | None, typer.Option(help="File with the labels: a CSV of paths and labels, or one label per row of a .npy.")
 ]
 LabelColumn = Annotated[str | None, typer.Option(help="Name of the table column with the labels.")]
+TextColumn = Annotated[str | None, typer.Option(help="Column of a table that holds texts.")]
+BackboneName = Annotated[
+    str,
+    typer.Option(
+        help="Pretrained network for features: auto, none, a name that 'ict list backbones' shows, onnx:FILE, "
+        "timm:NAME, hf:DIR or torch:module:factory."
+    ),
+]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip unreadable examples with a message.")]
 
 StorageAddress = Annotated[

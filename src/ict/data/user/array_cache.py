@@ -8,7 +8,8 @@ is always safe.
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from ict.base.files import read_json, remove_leftovers, temporary_beside, write_
 
 LIMIT = 20.0  # GB, unless $ICT_CACHE_LIMIT says otherwise
 _ABOUT, _ROWS = "about.json", "rows"
+_TYPES = ("uint8", "float32")
 
 
 def cache_folder() -> Path | None:
@@ -33,35 +35,35 @@ def cache_folder() -> Path | None:
         return None
 
 
-def why_unusable(source: Path) -> str | None:
+def why_unusable(source: Path | None) -> str | None:
     """Why nothing about `source` can be kept in the cache, if that is so before any attempt to write."""
     folder = cache_folder()
     if folder is None:
         return "there is no home folder"
-    if folder.resolve().is_relative_to(source.resolve()):
+    if source is not None and folder.resolve().is_relative_to(source.resolve()):
         return f"{folder} is inside {source}, which is only read"
     return None
 
 
-def read_entry(entry: Path, dtype: Any, shape: tuple[int, ...]) -> tuple[Array, dict[str, Any]] | None:
-    """Rows of this shape, memory-mapped, and what is known about them; none unless the entry is there and whole."""
+def read_entry(entry: Path) -> tuple[Array, dict[str, Any]] | None:
+    """The rows, memory-mapped, and what is known about them; none unless the entry is there and whole."""
     try:
         about = read_json(entry / _ABOUT)
         with (entry / _ROWS).open("rb") as file:
             whole = hashlib.file_digest(file, "blake2b").hexdigest() == about["blake2b"]
-        if not whole:
+        if not whole or about["dtype"] not in _TYPES:
             return None
-        n = about["n"]
+        shape, dtype = (about["n"], *about["shape"]), np.dtype(about["dtype"])
         # an empty file cannot be mapped
-        rows = np.memmap(entry / _ROWS, dtype, "r", shape=(n, *shape)) if n else np.empty((0, *shape), dtype)
+        rows = np.memmap(entry / _ROWS, dtype, "r", shape=shape) if prod(shape) else np.empty(shape, dtype)
         os.utime(entry / _ABOUT)  # used now
     except (UserError, OSError, KeyError, ValueError, TypeError):
         return None
     return rows, about
 
 
-def write_entry(entry: Path, rows: Iterator[Array], about: dict[str, Any]) -> None:
-    """Make an entry beside its place and rename it, so that two processes at once do no harm.
+def write_entry(entry: Path, rows: Iterable[Array], dtype: str, shape: tuple[int, ...], about: dict[str, Any]) -> None:
+    """Make an entry of rows of a shape, beside its place, and rename it, so that two processes at once do no harm.
 
     `about` is written after the last row: it may be filled in while rows are made.
     """
@@ -73,18 +75,19 @@ def write_entry(entry: Path, rows: Iterator[Array], about: dict[str, Any]) -> No
         digest, n = hashlib.blake2b(), 0
         with (temporary / _ROWS).open("wb") as file:  # not mapped: a full disk would end the process
             for row in rows:
-                raw = row.tobytes()
+                raw = row.astype(dtype, copy=False).reshape(shape).tobytes()
                 file.write(raw)
                 digest.update(raw)
                 n += 1
             file.flush()
             os.fsync(file.fileno())
-        write_json(temporary / _ABOUT, {"n": n, **about, "blake2b": digest.hexdigest()})
+        write_json(temporary / _ABOUT, {"n": n, "shape": shape, "dtype": dtype, **about, "blake2b": digest.hexdigest()})
         try:
             temporary.rename(entry)
-        except OSError:  # another process was faster, or a damaged one is there; who has it mapped keeps it
-            shutil.rmtree(entry, ignore_errors=True)
-            temporary.rename(entry)
+        except OSError:
+            if read_entry(entry) is None:  # else another process was faster
+                shutil.rmtree(entry, ignore_errors=True)  # a damaged one; who has it mapped keeps it
+                temporary.rename(entry)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     keep_within_limit(entry)

@@ -11,11 +11,12 @@ from ict.base.errors import UserError
 from ict.data.array_inputs import has_channels_last
 from ict.data.labels import is_label_column
 from ict.data.numpy_file import load_npy, load_npz
-from ict.data.user.records import Chunk, ReadOptions, Stream, StreamOptions, UserData, label_strings
+from ict.data.user.records import Chunk, Items, ReadOptions, Stream, StreamOptions, UserData, label_strings
 from ict.data.user.remarks import listed, unlike_the_model
 from ict.data.user.rows import Block, finite, joined
 from ict.data.user.text_files import csv_rows, text_of
 
+ITEMS: Items = "numbers"
 X_NAMES = ("x", "X", "images", "features", "data")
 Y_NAMES = ("y", "labels", "targets")
 

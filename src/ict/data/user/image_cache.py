@@ -49,7 +49,7 @@ def cached(
             if (found := _read(entry, shape)) is not None:
                 return found
             bad: dict[int, str] = {}
-            write_entry(entry, _good(images(), shape, bad), {"bad": bad})
+            write_entry(entry, _good(images(), shape, bad), "uint8", shape, {"bad": bad})
             if (found := _read(entry, shape)) is not None:
                 return found
         except OSError as problem:
@@ -63,9 +63,11 @@ def cached(
 
 
 def _read(entry: Path, shape: tuple[int, ...]) -> Decoded | None:
-    found = read_entry(entry, np.uint8, shape)
+    found = read_entry(entry)
     try:
-        return None if found is None else Decoded(found[0], {int(i): str(why) for i, why in found[1]["bad"].items()})
+        if found is None or found[0].shape[1:] != shape:
+            return None
+        return Decoded(found[0], {int(place): str(why) for place, why in found[1]["bad"].items()})
     except (KeyError, ValueError, AttributeError):
         return None
 

@@ -1,23 +1,30 @@
 """A folder of images, decoded to one size. The folder is only read."""
 
-import os
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
+from math import prod
 from pathlib import Path, PurePosixPath
 from statistics import median
 
 import numpy as np
 
+from ict.base.array_types import Array
 from ict.base.errors import UserError
-from ict.data.labels import UNLABELED_FOLDER, find_label_column
+from ict.data.labels import find_label_column
+from ict.data.user.folder_files import class_folders, empty_classes, files_in, ignored, labels_by_folder, refuse
 from ict.data.user.image_cache import cache_key, cached
 from ict.data.user.image_file import SUFFIXES, Header, Pixels, decoded, header, in_threads
-from ict.data.user.records import Chunk, ReadOptions, Stream, StreamOptions, UserData, label_strings
+from ict.data.user.records import Chunk, Embed, Items, ReadOptions, Stream, StreamOptions, UserData, label_strings
 from ict.data.user.remarks import counted, images_left_out, listed, made_gray, unlike_the_model
 from ict.data.user.text_files import csv_rows, text_of
 
+ITEMS: Items = "photos"
 PATH_COLUMNS = ("path", "file", "filename", "image")
+_SMALL = 64  # pixels of a side, up to which pixels stand beside a backbone's features
+_BESIDE = 32  # pixels of a side there
+_PICTURE = 64  # pixels of a side in a report
+_AT_ONCE = 256  # images embedded together
 
 
 def read(folder: Path, options: ReadOptions) -> UserData:
@@ -27,22 +34,27 @@ def read(folder: Path, options: ReadOptions) -> UserData:
         raise UserError(f"label_column '{column}' needs a table, but {folder} is a folder: pass labels too.")
     if options.size is not None and options.size < 1:
         raise UserError(f"size={options.size} is not a number of pixels: give 1 or more.")
-    names, linked, n_ignored = _image_files(folder, labels)
+    names, linked, n_ignored = files_in(folder, SUFFIXES, "image", labels)
     missing: list[str] = []
-    known = _by_folder(names) if labels is None else _by_file(folder, names, labels, options, missing)
+    known = labels_by_folder(names) if labels is None else _by_file(folder, names, labels, options, missing)
     bad = dict.fromkeys(linked, "is a link to a folder, which is not followed")
     headers = _headers(folder, names, bad)
-    _refuse(folder, bad, options.skip_bad)
+    refuse(folder, bad, options.skip_bad)
     size = options.size or (_automatic_size(headers) if headers else 1)
-    x = _decoded(folder, headers, replace(options, size=size), bad)
+    x: Array
+    beside: tuple[int, ...] = ()
+    if options.embed is None:
+        x = _decoded(folder, headers, replace(options, size=size), bad)
+    else:
+        x, beside = _embedded(folder, headers, options, options.embed, bad)
     kept = [name for name in headers if name not in bad]
     if not kept:
         raise UserError(f"none of the {len(bad)} images in {folder} can be read: mend or replace them.")
     y = label_strings(known.get(name) for name in kept)
     remarks = _missing_remarks(missing, labels)
-    remarks += [*images_left_out(sorted(bad)), *_ignored(n_ignored)]
-    wanted = _class_folders(folder) if labels is None else set(label_strings(known.values())) - {None}
-    remarks += _empty_classes(sorted(wanted - set(y)))
+    remarks += [*images_left_out(sorted(bad)), *ignored(n_ignored, "an image", "images")]
+    wanted = class_folders(folder) if labels is None else set(label_strings(known.values())) - {None}
+    remarks += empty_classes(sorted(wanted - set(y)), "image")
     sides = [side for name in kept for side in headers[name].sides]
     if max(sides) > 8 * min(sides):
         remarks.append(f"the images differ widely in size, with sides from {min(sides)} to {max(sides)} pixels")
@@ -50,16 +62,32 @@ def read(folder: Path, options: ReadOptions) -> UserData:
         remarks += made_gray([name for name in kept if not headers[name].gray])
     if labels is None and any(label is not None for label in y) and any("/" not in name for name in kept):
         remarks.append("images outside the class folders count as unlabeled")
-    return UserData(x, y, tuple(kept), tuple(remarks))
+    if options.embed is None:
+        return UserData(x, y, tuple(kept), tuple(remarks))
+    return UserData(x, y, tuple(kept), tuple(remarks), beside=beside, image=_Pictures(folder, tuple(kept)))
+
+
+@dataclass(frozen=True)
+class _Pictures:
+    """Small versions of images, decoded when one is asked for."""
+
+    folder: Path
+    names: tuple[str, ...]
+
+    def __call__(self, row: int) -> Pixels:
+        found = decoded(self.folder / self.names[row], self.folder.resolve(), _PICTURE, gray=False)
+        return np.full((_PICTURE, _PICTURE, 3), 255, np.uint8) if isinstance(found, str) else found[0]
 
 
 def stream(folder: Path, options: StreamOptions) -> Stream:
+    if options.embed is not None:
+        return _stream_embedded(folder, options, options.embed)
     shape, skip_bad, size = options.shape, options.skip_bad, options.chunk
     if len(shape) == 1 or shape[0] != shape[1]:
         raise unlike_the_model(folder, "square images", shape)
-    names, linked, n_ignored = _image_files(folder)
+    names, linked, n_ignored = files_in(folder, SUFFIXES, "image")
     linked_bad = dict.fromkeys(linked, "is a link to a folder, which is not followed")
-    _refuse(folder, linked_bad, skip_bad)
+    refuse(folder, linked_bad, skip_bad)
     gray = len(shape) == 2
     root = folder.resolve()
 
@@ -74,51 +102,12 @@ def stream(folder: Path, options: StreamOptions) -> Stream:
                     bad[name] = image
                 else:
                     good[name] = image
-            _refuse(folder, bad, skip_bad)
+            refuse(folder, bad, skip_bad)
             x = np.array([pixels for pixels, _ in good.values()], np.uint8).reshape(-1, *shape)
             colored = [name for name, (_, was_gray) in good.items() if gray and not was_gray]
             yield Chunk(x, list(good), list(bad), colored)
 
-    return Stream(chunks(), len(names), _ignored(n_ignored))
-
-
-def _image_files(folder: Path, labels: Path | None = None) -> tuple[list[str], list[str], int]:
-    """Images and linked folders by their relative paths, sorted, and the number of other files."""
-
-    def cannot(error: OSError) -> None:
-        raise UserError(f"the folder {error.filename} cannot be read ({error.strerror}): change its permissions.")
-
-    names, linked, n_ignored = [], [], 0
-    for here, folders, files in os.walk(folder, onerror=cannot):
-        base = Path(here)
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        linked += [(base / name).relative_to(folder).as_posix() for name in folders if (base / name).is_symlink()]
-        for name in files:
-            if name.startswith("."):
-                continue
-            if Path(name).suffix.lower() in SUFFIXES:
-                names.append((base / name).relative_to(folder).as_posix())
-            elif labels is None or os.path.realpath(base / name) != os.path.realpath(labels):
-                n_ignored += 1
-    if not names and not linked:
-        raise UserError(f"{folder} holds no images: put files such as {', '.join(SUFFIXES)} into it.")
-    return sorted(names), sorted(linked), n_ignored
-
-
-def _refuse(folder: Path, bad: dict[str, str], skip_bad: bool) -> None:
-    if bad and not skip_bad:
-        name = min(bad)
-        raise UserError(f"{folder / name} {bad[name]}: mend or remove it, or set skip_bad to leave such files out.")
-
-
-def _by_folder(names: list[str]) -> dict[str, str]:
-    firsts = {name: name.split("/")[0] for name in names if "/" in name}
-    return {name: first for name, first in firsts.items() if first.casefold() != UNLABELED_FOLDER}
-
-
-def _class_folders(folder: Path) -> set[str | None]:
-    folders = (p for p in folder.iterdir() if p.is_dir() and not p.is_symlink())
-    return {p.name for p in folders if not p.name.startswith(".") and p.name.casefold() != UNLABELED_FOLDER}
+    return Stream(chunks(), len(names), ignored(n_ignored, "an image", "images"))
 
 
 def _by_file(folder: Path, names: list[str], labels: Path, options: ReadOptions, missing: list[str]) -> dict[str, str]:
@@ -192,7 +181,7 @@ def _decoded(folder: Path, headers: dict[str, Header], options: ReadOptions, bad
         found = in_threads(lambda name: decoded(folder / name, root, size, as_gray, headers[name].digest), names)
         for done, (name, image) in enumerate(zip(names, found, strict=True), 1):
             if isinstance(image, str):
-                _refuse(folder, {name: image}, skip_bad)
+                refuse(folder, {name: image}, skip_bad)
             yield image if isinstance(image, str) else image[0]
             if options.progress is not None:
                 options.progress(done, len(names))
@@ -201,16 +190,93 @@ def _decoded(folder: Path, headers: dict[str, Header], options: ReadOptions, bad
     found = cached(key, shape, folder, len(names), images)
     newly_bad = {names[place]: why for place, why in found.bad.items()}
     bad |= newly_bad
-    _refuse(folder, newly_bad, skip_bad)
+    refuse(folder, newly_bad, skip_bad)
     good = {name: header for name, header in headers.items() if name not in newly_bad}
     if good and options.gray is None and not as_gray and all(header.gray for header in good.values()):
         return _decoded(folder, good, options, bad)  # those in color turned out to be bad
     return found.x
 
 
-def _ignored(n: int) -> list[str]:
-    others = counted(n, "file that is not an image was", "files that are not images were")
-    return [f"{others} ignored"] if n else []
+def _embedded(
+    folder: Path, headers: dict[str, Header], options: ReadOptions, embed: Embed, bad: dict[str, str]
+) -> tuple[Array, tuple[int, ...]]:
+    """Features of the good images, small images' pixels behind them, and the shape of those pixels.
+
+    Only features are kept in the cache.
+    """
+    names = list(headers)
+
+    def squares(places: Sequence[int]) -> Iterator[Pixels | str]:
+        some = [names[i] for i in places]
+        for name, image in zip(some, _squares(folder, some, embed.side, headers), strict=True):
+            if isinstance(image, str):
+                refuse(folder, {name: image}, options.skip_bad)
+            yield image
+
+    digests = [headers[name].digest for name in names]
+    features, newly_bad = embed.photos(digests, squares, folder, options.progress)
+    bad |= (reasons := {names[place]: why for place, why in newly_bad.items()})
+    refuse(folder, reasons, options.skip_bad)
+    good = [name for name in names if name not in bad]
+    beside = _beside(headers) if options.beside is None else options.beside
+    return _with_pixels(folder, good, features, beside, headers), beside
+
+
+def _stream_embedded(folder: Path, options: StreamOptions, embed: Embed) -> Stream:
+    names, linked, n_ignored = files_in(folder, SUFFIXES, "image")
+    refuse(folder, dict.fromkeys(linked, "is a link to a folder, which is not followed"), options.skip_bad)
+
+    def chunks() -> Iterator[Chunk]:
+        yield Chunk(np.empty((0, *options.shape), np.float32), [], linked)
+        for start in range(0, len(names), _AT_ONCE):
+            some = names[start : start + _AT_ONCE]
+            found = dict(zip(some, _squares(folder, some, embed.side), strict=True))
+            bad = {name: image for name, image in found.items() if isinstance(image, str)}
+            refuse(folder, bad, options.skip_bad)
+            good = {name: image for name, image in found.items() if not isinstance(image, str)}
+            features = embed.squares(list(good.values()))
+            yield Chunk(_with_pixels(folder, list(good), features, options.beside), list(good), list(bad))
+
+    return Stream(chunks(), len(names), ignored(n_ignored, "an image", "images"))
+
+
+def _squares(
+    folder: Path, names: list[str], side: int, headers: dict[str, Header] | None = None, gray: bool = False
+) -> Iterator[Pixels | str]:
+    """Images of one size, or why one cannot be read; none is kept."""
+    root = folder.resolve()
+
+    def square(name: str) -> tuple[Pixels, bool] | str:
+        return decoded(folder / name, root, side, gray, headers[name].digest if headers else None)
+
+    for image in in_threads(square, names):
+        yield image if isinstance(image, str) else image[0]
+
+
+def _beside(headers: dict[str, Header]) -> tuple[int, ...]:
+    """The shape of the pixels that stand beside features: none for images whose features say all there is."""
+    if not headers or median(min(header.sides) for header in headers.values()) > _SMALL:
+        return ()
+    side = min(_automatic_size(headers), _BESIDE)
+    return (side, side) if all(header.gray for header in headers.values()) else (side, side, 3)
+
+
+def _with_pixels(
+    folder: Path,
+    names: list[str],
+    features: Array,
+    beside: tuple[int, ...],
+    headers: dict[str, Header] | None = None,
+) -> Array:
+    if not beside:
+        return features
+    x = np.empty((len(names), features.shape[1] + prod(beside)), np.float32)
+    x[:, : features.shape[1]] = features
+    for row, image in zip(x, _squares(folder, names, beside[0], headers, gray=len(beside) == 2), strict=True):
+        if isinstance(image, str):
+            raise UserError(f"{folder} changed while it was read: run the command again.")
+        row[features.shape[1] :] = image.ravel()
+    return x
 
 
 def _missing_remarks(missing: list[str], labels: Path | None) -> list[str]:
@@ -218,10 +284,3 @@ def _missing_remarks(missing: list[str], labels: Path | None) -> list[str]:
         return []
     lines = f"{counted(len(missing), 'line', 'lines')} of {labels} without an image"
     return [f"{lines} {'was' if len(missing) == 1 else 'were'} left out: {listed(missing)}"]
-
-
-def _empty_classes(names: list[str | None]) -> list[str]:
-    if not names:
-        return []
-    have = counted(len(names), "class has", "classes have")
-    return [f"{have} no image that can be read: {listed([str(name) for name in names])}"]

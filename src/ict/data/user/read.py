@@ -1,27 +1,33 @@
 """A user's own files: which reader reads what, for data to learn from and for data to predict on."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 from ict.base.errors import UserError
 from ict.base.reading import check_file
-from ict.data.user.records import Progress, Reader, ReadOptions, Stream, StreamOptions, UserData
+from ict.data.user.records import Embed, Items, Progress, Reader, ReadOptions, Stream, StreamOptions, UserData
 from ict.data.user.remarks import about_labels
 
 CHUNK = 1024  # examples of a stream at a time
 KINDS = "a folder of images or a .npz, .npy, .csv or .parquet file"
+TABLES = (".csv", ".parquet")
 
 
-def reader_of(path: Path) -> Reader:
+def reader_of(path: Path, text_column: str | None = None) -> Reader:
     """The only place that decides by a file's kind. Readers are imported on use: pillow is needed for images only."""
     if not path.exists():
         raise UserError(f"{path} does not exist: give {KINDS}.")
     reader: Reader
-    if path.is_dir():
+    if text_column is not None and path.suffix.lower() not in TABLES:
+        raise UserError(f"text_column '{text_column}' needs a table, but {path} is none: leave it out.")
+    if text_column is not None or (path.is_dir() and _holds_texts(path)):
+        from ict.data.user import texts as reader
+    elif path.is_dir():
         from ict.data.user import images as reader
     elif path.suffix.lower() in (".npz", ".npy"):
         from ict.data.user import arrays as reader
-    elif path.suffix.lower() in (".csv", ".parquet"):
+    elif path.suffix.lower() in TABLES:
         from ict.data.user import tables as reader
     else:
         raise UserError(f"{path} is of an unknown kind: give {KINDS}.")
@@ -39,17 +45,49 @@ def read_data(
     gray: bool | None = None,
     skip_bad: bool = False,
     progress: Progress | None = None,
+    embed: Embed | None = None,
+    beside: tuple[int, ...] | None = None,
+    text_column: str | None = None,
 ) -> UserData:
     """Examples to learn from, in memory. See `ReadOptions`."""
-    reader = reader_of(path)
+    reader = reader_of(path, text_column)
     if labels is not None and not labels.is_file():
         raise UserError(f"the labels {labels} are not a file: give one that exists.")
     if size is not None and not path.is_dir():
         raise UserError(f"size={size} is for a folder of images, which {path} is not: leave it out.")
-    data = reader.read(path, ReadOptions(labels, label_column, size, gray, skip_bad, progress))
+    data = reader.read(
+        path, ReadOptions(labels, label_column, size, gray, skip_bad, progress, embed, beside, text_column)
+    )
     return replace(data, remarks=(*data.remarks, *about_labels(data)))
 
 
-def stream_data(path: Path, shape: tuple[int, ...], columns: tuple[str, ...], skip_bad: bool) -> Stream:
+def stream_data(
+    path: Path,
+    shape: tuple[int, ...],
+    columns: tuple[str, ...],
+    skip_bad: bool,
+    embed: Embed | None = None,
+    beside: tuple[int, ...] = (),
+    text_column: str | None = None,
+) -> Stream:
     """Examples to predict on; labels and the names of folders mean nothing. See `StreamOptions`."""
-    return reader_of(path).stream(path, StreamOptions(shape, columns, skip_bad, CHUNK))
+    options = StreamOptions(shape, columns, skip_bad, CHUNK, embed, beside, text_column)
+    return reader_of(path, text_column).stream(path, options)
+
+
+def item_kind(path: Path, text_column: str | None = None) -> Items:
+    """What a backbone would be asked for: arrays count as numbers, also those of images."""
+    return reader_of(path, text_column).ITEMS
+
+
+def _holds_texts(folder: Path) -> bool:
+    """Whether there are texts and no images."""
+    from ict.data.user.image_file import SUFFIXES
+
+    texts = False
+    for _, _, files in os.walk(folder):
+        suffixes = {Path(name).suffix.lower() for name in files if not name.startswith(".")}
+        if suffixes & set(SUFFIXES):
+            return False
+        texts = texts or ".txt" in suffixes
+    return texts

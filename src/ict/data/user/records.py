@@ -1,11 +1,11 @@
 """What a reader of a user's files gets and returns. Every reader imports this file, and it imports none of them."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from ict.base.array_types import Array
 from ict.base.errors import UserError
 from ict.data.labels import is_unlabeled_text
 
+Items = Literal["photos", "texts", "numbers"]  # what a file or folder holds
 Progress = Callable[[int, int | None], None]  # how many are done, and of how many where that is known
 
 
@@ -26,6 +27,8 @@ class UserData:
     names: tuple[str, ...]  # a path relative to the folder, or "row 17" counted from 1
     remarks: tuple[str, ...]  # what the user should know, in plain words
     columns: tuple[str, ...] = ()  # of a table: the names of the features
+    beside: tuple[int, ...] = ()  # shape of the pixels that stand behind a backbone's features, if any do
+    image: Callable[[int], NDArray[np.uint8]] | None = None  # a row as a picture, where x has features of images
 
     @cached_property
     def twins(self) -> NDArray[np.int64]:
@@ -54,6 +57,35 @@ class Stream:
     remarks: list[str]
 
 
+class Embed(Protocol):
+    """Turns photos and texts into features while they are read. What does so stands above this folder."""
+
+    @property
+    def side(self) -> int:
+        """Of the squares that photos are decoded to."""
+
+    def photos(
+        self,
+        digests: Sequence[bytes],
+        squares: Callable[[Sequence[int]], Iterator[NDArray[np.uint8] | str]],
+        source: Path,
+        progress: Progress | None,
+    ) -> tuple[NDArray[np.float32], dict[int, str]]:
+        """Features of files with these digests, and why the others cannot be read, by their place.
+
+        `squares` decodes those at some places, which need not be all: features are remembered.
+        """
+
+    def squares(self, squares: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        """Features of decoded photos, which are not remembered."""
+
+    def texts(self, texts: Sequence[str], source: Path, progress: Progress | None) -> NDArray[np.float32]:
+        """Features of texts, remembered."""
+
+    def texts_now(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Features of texts, which are not remembered."""
+
+
 @dataclass(frozen=True)
 class ReadOptions:
     """How to read data to learn from."""
@@ -64,6 +96,9 @@ class ReadOptions:
     gray: bool | None = None  # none: images are gray if all their files are
     skip_bad: bool = False  # leave out what cannot be read, with a remark
     progress: Progress | None = None
+    embed: Embed | None = None  # makes features of photos and texts
+    beside: tuple[int, ...] | None = None  # shape of the pixels behind features of images; none: by their sizes
+    text_column: str | None = None  # of a table of texts
 
 
 @dataclass(frozen=True)
@@ -74,10 +109,15 @@ class StreamOptions:
     columns: tuple[str, ...]  # the features of the table that it was fitted to, if it was one
     skip_bad: bool
     chunk: int  # examples
+    embed: Embed | None = None
+    beside: tuple[int, ...] = ()
+    text_column: str | None = None
 
 
 class Reader(Protocol):
     """What a module that reads one kind of data has."""
+
+    ITEMS: Items
 
     def read(self, path: Path, options: ReadOptions) -> UserData: ...
 

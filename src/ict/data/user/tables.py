@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from ict.base.errors import UserError
 from ict.base.reading import reading
 from ict.data.labels import LABEL_COLUMNS, find_label_column, is_label_column
-from ict.data.user.records import Chunk, ReadOptions, Stream, StreamOptions, UserData, label_strings
+from ict.data.user.records import Chunk, Items, ReadOptions, Stream, StreamOptions, UserData, label_strings
 from ict.data.user.remarks import counted, listed, unlike_the_model
 from ict.data.user.rows import Block, finite, joined
 
+ITEMS: Items = "numbers"
 CHUNK = 65536  # rows read at a time
 MARK = "\0"  # before the label while a CSV is read
 
@@ -82,7 +83,51 @@ def table_rows(
     path: Path, columns: list[str], label: str | None, skip_bad: bool, chunk: int = CHUNK
 ) -> Iterator[Block]:
     """The rows of a table, so many at a time; labels are unknown without a label column."""
-    pandas, too_wide, number, told = _pandas(path), set[int](), 0, 0
+    pandas = _pandas(path)
+    for frame, numbers, lines in _numbered(pandas, path, label, skip_bad, chunk):
+        if missing := [name for name in columns if name not in frame]:
+            raise UserError(f"{path} has no column {listed(missing)} in some of its rows: save it again.")
+        with _table(path), np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and counts as bad
+            x = np.stack([_numbers(pandas, frame[name], numbers, path, skip_bad) for name in columns], axis=1)
+        y = label_strings(_as_written(frame, label))
+        rows = finite(x, y, numbers, [f"'{name}'" for name in columns], path, skip_bad)
+        bad = [*rows.bad, *(f"row {i}" for i in lines)]
+        yield replace(rows, bad=sorted(bad, key=lambda name: int(name.removeprefix("row "))))
+
+
+def text_blocks(
+    path: Path, column: str | None, label: str | None, skip_bad: bool, chunk: int = CHUNK
+) -> Iterator[tuple[list[str], list[Any], list[str], list[str]]]:
+    """Texts, labels, names and the names of rows without a text, so many rows at a time.
+
+    The label column is found by its name where there is one; labels are unknown without.
+    """
+    names = table_columns(path)
+    if column not in names:
+        raise UserError(f"{path} has no column '{column}': name the one with the texts by text_column, of {names}.")
+    if label is not None and label not in names:
+        raise UserError(f"{path} has no column '{label}': name the one with the labels by label_column, of {names}.")
+    label = label or find_label_column([name for name in names if name != column])
+    for frame, numbers, lines in _numbered(_pandas(path), path, label, skip_bad, chunk):
+        texts = frame[column].astype(object)
+        present = texts.notna().to_numpy(bool)
+        bad = [f"row {i}" for i, there in zip(numbers, present, strict=True) if not there]
+        if bad and not skip_bad:
+            raise UserError(f"{path} has no text in {bad[0]}: fill it in or set skip_bad to leave such rows out.")
+        labels = _as_written(frame, label)
+        yield (
+            [str(text) for text in texts[present]],
+            [value for value, there in zip(labels, present, strict=True) if there],
+            [f"row {i}" for i, there in zip(numbers, present, strict=True) if there],
+            [*bad, *(f"row {i}" for i in lines)],
+        )
+
+
+def _numbered(
+    pandas: Any, path: Path, label: str | None, skip_bad: bool, chunk: int
+) -> Iterator[tuple[Any, list[int], list[int]]]:
+    """Tables of so many rows each, the numbers of these rows in the file, and those of rows that are too wide."""
+    too_wide, number, told = set[int](), 0, 0
     for frame in _frames(pandas, path, label, skip_bad, chunk, too_wide):
         numbers = []
         for _ in range(len(frame)):
@@ -90,21 +135,16 @@ def table_rows(
             while number in too_wide:  # so that a row keeps its number in the file
                 number += 1
             numbers.append(number)
-        if missing := [name for name in columns if name not in frame]:
-            raise UserError(f"{path} has no column {listed(missing)} in some of its rows: save it again.")
-        with _table(path), np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and counts as bad
-            x = np.stack([_numbers(pandas, frame[name], numbers, path, skip_bad) for name in columns], axis=1)
-        y: list[Any] = [None] * len(frame)
-        if label is not None:
-            values = frame[label].astype(object)
-            y = [
-                text.removeprefix(MARK) if isinstance(text, str) else text
-                for text in values.where(values.notna(), None)
-            ]
-        rows = finite(x, label_strings(y), numbers, [f"'{name}'" for name in columns], path, skip_bad)
         lines, told = sorted(too_wide)[told:], len(too_wide)
-        bad = [*rows.bad, *(f"row {i}" for i in lines)]
-        yield replace(rows, bad=sorted(bad, key=lambda name: int(name.removeprefix("row "))))
+        yield frame, numbers, lines
+
+
+def _as_written(frame: Any, label: str | None) -> list[Any]:
+    """The labels of a table's rows, None where there is none."""
+    if label is None:
+        return [None] * len(frame)
+    values = frame[label].astype(object)
+    return [text.removeprefix(MARK) if isinstance(text, str) else text for text in values.where(values.notna(), None)]
 
 
 def _pandas(path: Path) -> Any:

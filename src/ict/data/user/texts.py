@@ -1,0 +1,92 @@
+"""Texts: a folder of .txt files, where the first folder below names the class, or a column of a table."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from ict.base.errors import UserError
+from ict.data.user.folder_files import class_folders, empty_classes, files_in, ignored, labels_by_folder, refuse
+from ict.data.user.records import Chunk, Embed, Items, ReadOptions, Stream, StreamOptions, UserData, label_strings
+from ict.data.user.remarks import listed, rows_left_out
+from ict.data.user.tables import text_blocks
+
+ITEMS: Items = "texts"
+SUFFIXES = (".txt",)
+LARGEST = 10_000_000  # bytes of a file
+_LINKED = "is a link to a folder, which is not followed"
+_UNREADABLE = f"is no text in UTF-8 of up to {LARGEST:,} bytes, or a link that leads out of the folder"
+_NO_FEATURES = np.empty((0, 0), np.float32)
+
+
+def read(path: Path, options: ReadOptions) -> UserData:
+    """Features of texts, so an `embed` is needed."""
+    embed = _embed(path, options.embed)
+    if options.labels is not None:
+        raise UserError(f"{path} holds texts, whose labels are folders or a column: leave out {options.labels}.")
+    texts, data = (_from_folder if path.is_dir() else _from_table)(path, options)
+    if not texts:
+        raise UserError(f"{path} has no text that can be read: repair or replace them.")
+    return replace(data, x=embed.texts(texts, path, options.progress))
+
+
+def stream(path: Path, options: StreamOptions) -> Stream:
+    embed = _embed(path, options.embed)
+    if not path.is_dir():
+        blocks = text_blocks(path, options.text_column, None, options.skip_bad, options.chunk)
+        return Stream((Chunk(embed.texts_now(texts), names, bad) for texts, _, names, bad in blocks), None, [])
+    names, linked, n_ignored = files_in(path, SUFFIXES, "text")
+    refuse(path, dict.fromkeys(linked, _LINKED), options.skip_bad)
+
+    def chunks() -> Iterator[Chunk]:
+        yield Chunk(np.empty((0, *options.shape), np.float32), [], linked)
+        for start in range(0, len(names), options.chunk):
+            found = {name: _text(path, name) for name in names[start : start + options.chunk]}
+            bad = [name for name, text in found.items() if text is None]
+            refuse(path, dict.fromkeys(bad, _UNREADABLE), options.skip_bad)
+            good = {name: text for name, text in found.items() if text is not None}
+            yield Chunk(embed.texts_now(list(good.values())), list(good), bad)
+
+    return Stream(chunks(), len(names), ignored(n_ignored, "a text", "texts"))
+
+
+def _from_table(path: Path, options: ReadOptions) -> tuple[list[str], UserData]:
+    """The texts, and all but their features."""
+    blocks = list(text_blocks(path, options.text_column, options.label_column, options.skip_bad))
+    texts, labels, names, bad = ([value for block in blocks for value in block[i]] for i in range(4))
+    return texts, UserData(_NO_FEATURES, label_strings(labels), tuple(names), tuple(rows_left_out(bad)))
+
+
+def _from_folder(path: Path, options: ReadOptions) -> tuple[list[str], UserData]:
+    if options.label_column is not None:
+        raise UserError(f"label_column '{options.label_column}' needs a table, but {path} is a folder: leave it out.")
+    names, linked, n_ignored = files_in(path, SUFFIXES, "text")
+    texts = {name: _text(path, name) for name in names}
+    bad = dict.fromkeys(linked, _LINKED) | {name: _UNREADABLE for name, text in texts.items() if text is None}
+    refuse(path, bad, options.skip_bad)
+    good = {name: text for name, text in texts.items() if text is not None}
+    known = labels_by_folder(list(good))
+    y = label_strings(known.get(name) for name in good)
+    remarks = [f"texts that could not be read were left out: {listed(sorted(bad))}"] if bad else []
+    remarks += ignored(n_ignored, "a text", "texts")
+    remarks += empty_classes(sorted(str(name) for name in class_folders(path) - set(y)), "text")
+    return list(good.values()), UserData(_NO_FEATURES, y, tuple(good), tuple(remarks))
+
+
+def _embed(path: Path, embed: Embed | None) -> Embed:
+    if embed is None:
+        raise UserError(f"{path} holds texts, which need a backbone: name one by --backbone, such as tfidf.")
+    return embed
+
+
+def _text(folder: Path, name: str) -> str | None:
+    path = folder / name
+    try:
+        if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
+            return None
+        if not path.is_file() or path.stat().st_size > LARGEST:
+            return None
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        return None

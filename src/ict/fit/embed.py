@@ -1,0 +1,57 @@
+"""`ict embed`: features of a user's files as arrays that any program can read, `ict fit` among them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ict.backbones import PHOTOS, open_backbone
+from ict.backbones.embedder import AUTO, NONE, Embedder, embedder
+from ict.base.errors import UserError
+from ict.base.files import check_place, replacing
+from ict.data.user.read import item_kind, read_data
+from ict.data.user.records import Progress, UserData
+from ict.data.user.remarks import counted
+from ict.engine.device import Device
+from ict.fit.predict import only_read
+
+
+def embed_files(
+    path: Path, out: Path, name: str, device: Device, progress: Progress | None = None, **options: Any
+) -> str:
+    """Write `features`, `names` and, where any are known, `labels`; a summary in words. Options as of `read_data`."""
+    only_read(path, out)
+    check_place(out)
+    if out.suffix != ".npz":
+        raise UserError(f"{out} would hold arrays: end its name in .npz.")
+    if name == NONE:
+        raise UserError(f"there are no features without a backbone: name one, or leave out --backbone {NONE}.")
+    data, embed = _embedded(path, name, device, progress, options)
+    arrays: dict[str, Any] = {"features": data.x, "names": _strings(data.names)}
+    if any(label is not None for label in data.y):
+        arrays["labels"] = _strings(["" if label is None else label for label in data.y])
+    with replacing(out) as file:
+        np.savez(file, **arrays)
+    backbone = embed.backbone
+    rows = counted(len(data.x), "row", "rows")
+    made = f"{out}: {rows} of {data.x.shape[1]} features by {backbone.name}, licence: {backbone.licence}"
+    return "\n".join([*data.remarks, made])
+
+
+def _embedded(
+    path: Path, name: str, device: Device, progress: Progress | None, options: dict[str, Any]
+) -> tuple[UserData, Embedder]:
+    kind = item_kind(path, options.get("text_column"))
+    if kind != "numbers":
+        embed = embedder(name, kind, device) or Embedder(open_backbone(PHOTOS, device))
+        return read_data(path, embed=embed, beside=(), progress=progress, **options), embed
+    data = read_data(path, progress=progress, **options)
+    if data.x.ndim < 3:
+        raise UserError(f"{path} holds numbers, which are features already: give images or texts, or --text-column.")
+    embed = Embedder(open_backbone(PHOTOS if name == AUTO else name, device))
+    return UserData(embed.images(data.x), data.y, data.names, data.remarks), embed
+
+
+def _strings(values: Any) -> Any:
+    """As an array of strings, which need not be UTF-8 where they are names of files."""
+    return np.array([value.encode("utf-8", "backslashreplace").decode() for value in values])
