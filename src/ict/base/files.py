@@ -4,8 +4,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import IO, Any
@@ -41,11 +41,16 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in a folder survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(folder)  # so that the rename survives a power cut
+        os.fsync(handle)
     finally:
-        os.close(folder)
+        os.close(handle)
 
 
 def temporary_beside(path: Path) -> Path:
@@ -76,17 +81,34 @@ def _is_gone(process: str) -> bool:
 
 
 def check_place(path: Path) -> None:
-    """Raise a UserError if `path` is a folder or its parent folder does not exist."""
+    """Raise a UserError if `path` is a folder, or its parent folder does not exist or cannot be written to."""
     if path.is_dir():
         raise UserError(f"{path} is a folder: name a file.")
     if not path.resolve().parent.is_dir():
         raise UserError(f"{path.parent} is not a folder: create it, or write to another place than {path}.")
+    if not os.access(path.resolve().parent, os.W_OK):
+        raise UserError(f"{path.parent} cannot be written to: write to another place than {path}.")
 
 
 def check_folder(path: Path, option: str) -> None:
     """Raise a UserError if `path`, which is to be a folder, is a file."""
     if path.exists() and not path.is_dir():
         raise UserError(f"{path} is a file: name a folder with {option}.")
+
+
+def write_together(contents: Mapping[Path, bytes]) -> None:
+    """Several files that belong together: none is replaced before all are on the disk."""
+    with ExitStack() as stack:
+        for path, content in contents.items():
+            file = stack.enter_context(replacing(path))
+            file.write(content)
+            file.flush()
+            if path.is_file() or not path.exists():  # not a device
+                os.fsync(file.fileno())
+
+
+def as_json(value: Any) -> bytes:
+    return (json.dumps(value, indent=2) + "\n").encode()
 
 
 def write_atomic(path: Path, content: bytes) -> None:
@@ -113,4 +135,4 @@ def _whole(digits: str) -> int:
 
 
 def write_json(path: Path, value: Any) -> None:
-    write_atomic(path, (json.dumps(value, indent=2) + "\n").encode())
+    write_atomic(path, as_json(value))

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from ict.base.interrupts import signal_of
+from ict.cli.messages import fail
 from ict.cli.options import AllowCode, DeviceName, LabelColumn, LabelsFile, ModelFolder, Settings, SkipBad
 from ict.cli.outside import find_beside_caller
 
@@ -42,6 +44,7 @@ def fit(
     from ict.data.user.subsets import read_subsets
     from ict.estimators.fitter import Fitter
     from ict.experiment.console import count_bar
+    from ict.experiment.pool import sigterm_interrupts
     from ict.fit.fit import fit_files
 
     with count_bar("reading") as progress:
@@ -57,7 +60,15 @@ def fit(
         )
     find_beside_caller(None, settings)
     fitter = Fitter(None, steps, tuple(settings or ()), device, verbose=1)
-    typer.echo(fit_files(given, out, method, fitter, seed, command=shlex.join(["ict", *sys.argv[1:]])))
+    command = shlex.join(["ict", *sys.argv[1:]])
+    try:
+        with sigterm_interrupts():
+            summary, interrupted = fit_files(given, out, method, fitter, seed, command)
+    except KeyboardInterrupt as stop:
+        fail("interrupted; no model was trained, so nothing was written.", 128 + signal_of(stop))
+    typer.echo(summary)
+    if interrupted:
+        fail(f"interrupted; {out} holds the model as it was then, marked as unfinished.", 128 + interrupted)
 
 
 def predict(

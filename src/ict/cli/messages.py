@@ -10,6 +10,7 @@ from typing import NoReturn
 import typer
 
 from ict.base.errors import show_warning
+from ict.base.interrupts import signal_of
 
 
 def speaks() -> bool:
@@ -37,5 +38,5 @@ def interruptible(how: str) -> Iterator[None]:
     """Turn Ctrl-C and SIGTERM into a message; typer alone would end the command silently."""
     try:
         yield
-    except KeyboardInterrupt:
-        fail(f"interrupted; run {how} to continue from the last checkpoint.", 130)
+    except KeyboardInterrupt as stop:
+        fail(f"interrupted; run {how} to continue from the last checkpoint.", 128 + signal_of(stop))

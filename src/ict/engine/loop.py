@@ -71,7 +71,7 @@ def train(
                 state.seconds = time.monotonic() - began
                 if ranks.first:
                     log(last_record | {"seconds": round(state.seconds, 3)})
-            stopping = state.step % asked_every == 0 and ranks.any(stop_requested())
+            stopping = state.step % asked_every == 0 and ranks.any(stop_requested() > 0)
             if saver is not None and (last or stopping or saver.due()):
                 _check_finite(state, last_record)
                 state.seconds = time.monotonic() - began
@@ -79,7 +79,7 @@ def train(
             if stopping:
                 with ranks.together():
                     pass  # a launcher kills all ranks once one has ended, so none may leave before the save
-                raise KeyboardInterrupt
+                raise KeyboardInterrupt(*filter(None, [stop_requested()]))
 
 
 def _check_finite(state: State, last_record: Record) -> None:
@@ -121,13 +121,15 @@ def _validate(program: Program, state: State, watch: Watch) -> Record:
 
 
 @contextmanager
-def _stop_requests(insistent: bool = False) -> Iterator[Callable[[], bool]]:
+def _stop_requests(insistent: bool = False) -> Iterator[Callable[[], int]]:
     """Turn the first SIGINT or SIGTERM into a request, so that no update is cut in two. The second acts at once.
+
+    What it yields gives the signal's number, 0 before there was one.
 
     `insistent`: a launcher forwards signals that the process already got, and kills it in the end. So all are requests.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
+        yield lambda: 0
         return
     received: list[int] = []  # not threading.Event: a signal that arrives inside its set() would deadlock
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -140,7 +142,7 @@ def _stop_requests(insistent: bool = False) -> Iterator[Callable[[], bool]]:
     for number in before:
         signal.signal(number, request)
     try:
-        yield lambda: bool(received)
+        yield lambda: received[0] if received else 0
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -28,6 +28,7 @@ class Choice:
     errors: dict[str, list[float]]  # by candidate and fold
     remark: str
     guesses: tuple[Array, NDArray[np.int64]] | None = None  # the winner's probabilities of held-out labels, and those
+    interrupted: bool = False  # while methods were compared; the model is one of a fold
 
 
 def choose(
@@ -60,7 +61,8 @@ def choose(
         for name in candidates:
             model = quick.fit(name, inputs, hidden, n_classes, seed)
             if isinstance(model, TrainedNetwork) and model.interrupted:
-                return Choice(name, model, None, {}, f"Interrupted while methods were compared: {name} as it was then.")
+                remark = f"Interrupted while methods were compared: {name} as it was then."
+                return Choice(name, model, None, {}, remark, interrupted=True)
             guesses[name].append(model.predict_proba(inputs[held_out]))
             errors[name].append(float((guesses[name][-1].argmax(1) != known[-1]).mean()))
     # a few held-out labels cannot tell the good from the better: between equals ICT for images, whose shifts teach it

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from ict.base.array_types import Array
+from ict.base.interrupts import signal_of
 from ict.data.arrays import from_arrays
 from ict.data.dataset import Dataset, Examples
 from ict.engine import loop
@@ -98,7 +99,7 @@ class Fitter:
     ) -> TrainedNetwork:
         target = pick_device(self.device)
         history: list[loop.Record] = []
-        interrupted = False
+        interrupted = 0
         with untouched_globals(target, threads_for(data)):
             job = prepare(recipe.resolved(), seed, data, network, target)
             unlabeled = None if look is None or look.unlabeled is None else torch.from_numpy(look.unlabeled)
@@ -111,8 +112,8 @@ class Fitter:
 
                 try:
                     loop.train(job.program, job.state, watch, record, None, updater(job))
-                except KeyboardInterrupt:
-                    interrupted = True
+                except KeyboardInterrupt as stop:
+                    interrupted = signal_of(stop)
                     warnings.warn(
                         f"interrupted after {job.state.step} updates; the model is as good as that.", stacklevel=4
                     )

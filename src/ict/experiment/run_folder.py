@@ -1,7 +1,6 @@
 """A run's folder: which file is called what, and when a run may be started or continued in it."""
 
 import json
-import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,15 +10,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from ict.base.errors import FolderInUse, UserError
+from ict.base.errors import UserError
 from ict.base.files import read_json, write_atomic, write_json
+from ict.base.lock import locked
 from ict.engine import checkpoint
 from ict.recipes.recipe import Recipe, from_dict
-
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
 
 
 class Folder:
@@ -60,22 +55,8 @@ class Folder:
         """Make the folder if need be, and let no other process train in it. The lock ends with its process."""
         with self._writable():
             self.path.mkdir(parents=True, exist_ok=True)
-        if fcntl is None:
+        with locked(self.path):
             yield
-            return
-        handle = os.open(self.path, os.O_RDONLY)
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise FolderInUse(
-                    f"another process is training in {self.path}: wait until it ends, or pass another --out."
-                ) from None
-            except OSError:  # a file system without locks
-                pass
-            yield
-        finally:
-            os.close(handle)
 
     def create(self, recipe: Recipe, seed: int, changed_at: list[int], prior: str | None = None) -> None:
         """Make the folder this run's; the result of a run that is continued by force is no longer true.

@@ -5,27 +5,44 @@ from pathlib import Path
 
 from ict.base.errors import UserError
 from ict.base.files import check_folder
+from ict.base.new_folder import NewFolder, new_folder
 from ict.data.array_inputs import fit_inputs
 from ict.data.labels import encode
 from ict.data.user.subsets import GivenSubsets, arrange
 from ict.estimators.auto import AUTO, choose
 from ict.estimators.calibrate import calibrate
 from ict.estimators.fitter import Fitter, Look
-from ict.experts.graph import GraphPropagation
+from ict.experts.graph import GRAPH, GraphPropagation
 from ict.fit.holdout import hold_out
-from ict.fit.outputs import Fit, origin, spread, write_outputs
+from ict.fit.outputs import Fit, Written, origin, spread, write_outputs
 from ict.fit.predict import only_read
-from ict.models.saved_model import SavedModel
+from ict.models.saved_model import SavedModel, unfinished
 from ict.models.trained_network import TrainedNetwork
 
+_ROOM = 50_000_000  # bytes for a network, a report and predictions of some rows
 
-def fit_files(given: GivenSubsets, out: Path, method: str, fitter: Fitter, seed: int, command: str = "") -> str:
-    """Train, measure on labeled examples that were held out, write the model and what it says; a summary in words."""
+
+def fit_files(given: GivenSubsets, out: Path, method: str, fitter: Fitter, seed: int, command: str = "") -> Written:
+    """Train, measure on labeled examples that were held out, write the model and what it says.
+
+    The folder appears whole, or not at all where training is interrupted before there is a model.
+    """
     for source in given.sources:
         only_read(source, out)
     check_folder(out, "--out")
-    if (out / "config.json").exists():
+    _check_free(out)
+    needed = _ROOM + given.data.x[:1].nbytes * len(given.data.y) * (method in (AUTO, GRAPH))  # a graph holds its rows
+    with new_folder(out, needed) as folder:
+        _check_free(out)  # again: another process may have written it meanwhile
+        return _fit(given, folder, method, fitter, seed, command)
+
+
+def _check_free(out: Path) -> None:
+    if unfinished(out) == "":
         raise UserError(f"{out} already holds a model: name another folder with --out.")
+
+
+def _fit(given: GivenSubsets, folder: NewFolder, method: str, fitter: Fitter, seed: int, command: str) -> Written:
     data = given.data
     known = encode(data.y, len(data.y))
     if len(known.classes) < 2:
@@ -40,6 +57,8 @@ def fit_files(given: GivenSubsets, out: Path, method: str, fitter: Fitter, seed:
     choice = None
     if method == AUTO:
         choice = choose(fitter, ready, labels, n_classes, seed, look=look)
+        if choice.interrupted and isinstance(choice.model, TrainedNetwork):
+            raise KeyboardInterrupt(choice.model.interrupted)  # a fold's model is no result
         method, fitted = choice.method, choice.model
     else:
         fitted = fitter.fit(method, ready, labels, n_classes, seed, look)
@@ -58,4 +77,4 @@ def fit_files(given: GivenSubsets, out: Path, method: str, fitter: Fitter, seed:
         seed=seed,
         origin=origin(fitted, command=command, seed=seed, seconds=time.monotonic() - began),
     )
-    return write_outputs(out, model, fit)
+    return write_outputs(folder, model, fit)

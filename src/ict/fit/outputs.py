@@ -3,12 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from ict.base.array_types import Array, Rows
+from ict.base.errors import UserError
 from ict.base.files import write_atomic
+from ict.base.interrupts import signal_of
+from ict.base.new_folder import NewFolder
 from ict.data.labels import UNLABELED
 from ict.data.user.records import UserData
 from ict.data.user.subsets import Subsets
@@ -20,7 +24,7 @@ from ict.fit.holdout import TEST_ENOUGH, score
 from ict.fit.label_next import Suggestion, reason, suggest
 from ict.fit.predict import prediction_lines, write_lines
 from ict.fit.report import Findings, report
-from ict.models.saved_model import SavedModel, save_model
+from ict.models.saved_model import CONFIG, SavedModel, describe_model, save_model
 from ict.models.trained_network import TrainedNetwork
 
 _NO_TEST = f"a class has fewer than {TEST_ENOUGH} different labeled examples, too few to hold some out"
@@ -43,8 +47,47 @@ class Fit:
     origin: dict[str, str]
 
 
-def write_outputs(out: Path, model: SavedModel, fit: Fit) -> str:
-    """Write the folder; a summary in words."""
+class Written(NamedTuple):
+    """What `ict fit` has to say, and the signal that interrupted it after there was a model, 0 for none."""
+
+    summary: str
+    interrupted: int
+
+
+def write_outputs(folder: NewFolder, model: SavedModel, fit: Fit) -> Written:
+    """Write the folder; a summary in words. The model comes first: whatever goes wrong after that does not lose it."""
+    network = model.network if isinstance(model.network, TrainedNetwork) else None
+    unfinished = (
+        f"training was interrupted after {network.n_updates} updates" if network and network.interrupted else ""
+    )
+    save_model(folder.path, model, {"method": fit.method}, unfinished or "its predictions and report were not written")
+    try:
+        summary = _write_about(folder, model, fit, unfinished)
+    except BaseException as problem:
+        folder.publish(CONFIG)
+        if isinstance(problem, KeyboardInterrupt):
+            return Written(f"{folder.folder} holds no predictions and no report.", signal_of(problem))
+        if cause := _out_of_room(problem):
+            raise UserError(
+                f"{cause}: {folder.folder} holds the trained model, and no predictions and no report; "
+                f"'ict predict {folder.folder} DATA' makes predictions in small chunks."
+            ) from None
+        raise
+    folder.publish(CONFIG)
+    return Written(summary, network.interrupted if network else 0)
+
+
+def _out_of_room(problem: BaseException) -> str:
+    """What ran out, in words; nothing where that is not the problem."""
+    if isinstance(problem, OSError):
+        return f"{problem.filename or 'a file'} could not be written ({problem.strerror})"
+    # torch has no class of its own for the memory of a CPU
+    return "memory ran out" if isinstance(problem, MemoryError) or "not enough memory" in str(problem) else ""
+
+
+def _write_about(folder: NewFolder, model: SavedModel, fit: Fit, unfinished: str) -> str:
+    """Write what the saved model says about the data; a summary in words."""
+    out, place = folder.folder, folder.path
     data, rows = fit.data, fit.rows
     test_labels, trained = fit.labels[rows.test], fit.labels[rows.train]
     test_probs = predicted(replace(model, temperature=1.0), data.x, rows.test)
@@ -91,10 +134,10 @@ def write_outputs(out: Path, model: SavedModel, fit: Fit) -> str:
             origin=fit.origin,
         )
     )
-    save_model(out, model, about)
-    write_lines(out / "predictions.csv", prediction_lines(model.classes, [(names, probs)]))
-    write_next(out / "next.csv", model.classes, names, suggestions)
-    write_atomic(out / "report.html", page.encode())
+    write_lines(place / "predictions.csv", prediction_lines(model.classes, [(names, probs)]))
+    write_next(place / "next.csv", model.classes, names, suggestions)
+    write_atomic(place / "report.html", page.encode())
+    describe_model(place, model, about, unfinished)
     said = [*remarks, f"{fit.method}, {n_labeled} labeled and {n_unlabeled} unlabeled examples", remark]
     files = ", ".join(f"{out / name}" for name in ("model.safetensors", "predictions.csv", "next.csv", "report.html"))
     validation = f"validation: {about['validation']}" if len(rows.valid) else ""

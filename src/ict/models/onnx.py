@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ict import __version__
 from ict.base.array_types import Array
 from ict.base.errors import UserError
-from ict.base.files import read_json, replacing
+from ict.base.files import check_place, read_json, replacing
 from ict.data.array_inputs import ArrayInputs
 from ict.models.saved_model import SavedModel, load_model
 from ict.models.trained_network import TrainedNetwork
@@ -48,6 +48,7 @@ class Deployed(nn.Module):
 
 def export_onnx(folder: Path, out: Path, allow_code: Collection[str] = ()) -> str:
     """Write the model of a folder to `out`, if it gives the same numbers there; a summary in words."""
+    check_place(out)
     model = load_model(folder, allow_code)
     if not isinstance(model.network, TrainedNetwork):
         raise UserError(

@@ -5,6 +5,7 @@ Loading runs no code that the folder names, unless the caller allows it by name,
 
 import hashlib
 import json
+import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ from ict.experts.temperature import tempered
 from ict.models.trained_network import TrainedNetwork
 from ict.networks import NETWORKS
 
+CONFIG = "config.json"
 FORMAT = 2
 _READ = (1, FORMAT)  # the first had no digests
 
@@ -48,8 +50,11 @@ class SavedModel:
         return tempered(self.network.predict_proba(self.inputs(x)), self.temperature)
 
 
-def save_model(folder: Path, model: SavedModel, about: dict[str, Any]) -> None:
-    """Write the folder; `about` is what else a reader should know, such as how it was trained and how good it is."""
+def save_model(folder: Path, model: SavedModel, about: dict[str, Any], unfinished: str = "") -> None:
+    """Write the folder; `about` is what else a reader should know, such as how it was trained and how good it is.
+
+    `unfinished` is what is missing of it, such as updates; a finished model may not be replaced by `ict fit`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     config = {
         "format": FORMAT,
@@ -59,7 +64,6 @@ def save_model(folder: Path, model: SavedModel, about: dict[str, Any]) -> None:
         "columns": list(model.columns),
         "temperature": model.temperature,
         "calibration": model.calibration,
-        "about": about,
     }
     if isinstance(model.network, TrainedNetwork):
         config |= {"updates": model.network.n_updates, "recipe": model.network.recipe}
@@ -70,8 +74,24 @@ def save_model(folder: Path, model: SavedModel, about: dict[str, Any]) -> None:
     config["sha256"] = {"tensors": hashlib.sha256(weights).hexdigest(), "classes": _digest(model.classes)}
     write_atomic(folder / "model.safetensors", weights)
     write_json(folder / "labels.json", {"classes": list(model.classes)})
+    _describe(folder, model, config, about, unfinished)
+
+
+def describe_model(folder: Path, model: SavedModel, about: dict[str, Any], unfinished: str = "") -> None:
+    """Replace what `save_model` wrote about a model, once more is known."""
+    _describe(folder, model, read_json(folder / CONFIG), about, unfinished)
+
+
+def unfinished(folder: Path) -> str | None:
+    """What is missing of the model in a folder, "" for nothing; none where there is no model."""
+    return str(read_json(folder / CONFIG).get("unfinished", "")) if (folder / CONFIG).exists() else None
+
+
+def _describe(folder: Path, model: SavedModel, config: dict[str, Any], about: dict[str, Any], missing: str) -> None:
+    config = {key: value for key, value in config.items() if key != "unfinished"} | {"about": about}
     write_atomic(folder / "README.md", _card(model, about).encode())
-    write_json(folder / "config.json", config)  # last: a folder without it is not a model
+    # last: a folder without it is not a model
+    write_json(folder / CONFIG, config | ({"unfinished": missing} if missing else {}))
 
 
 def load_model(folder: Path, allow_code: Collection[str] = ()) -> SavedModel:
@@ -97,6 +117,8 @@ def load_model(folder: Path, allow_code: Collection[str] = ()) -> SavedModel:
         raise UserError(f"{folder}/config.json: {problem}") from None
     except (AttributeError, KeyError, TypeError, ValueError, RuntimeError, OSError, SafetensorError) as problem:
         raise UserError(f"{folder} is not a whole model ({problem}): fit it again.") from None
+    if config.get("unfinished"):
+        warnings.warn(f"the model in {folder} is unfinished: {config['unfinished']}.", stacklevel=2)
     calibration = str(config.get("calibration", SavedModel.calibration))
     return SavedModel(network, inputs, classes, columns, temperature, calibration)
 

@@ -31,7 +31,7 @@ class TrainedNetwork:
     module: nn.Module
     n_updates: int
     recipe: dict[str, Any]
-    interrupted: bool  # by Ctrl-C, before its last update
+    interrupted: int  # the signal that ended training before its last update, 0 for none
     history: tuple[Record, ...] = ()  # metrics in the order of updates
     seeding: int = 0  # updates before those, on labels that a graph guessed
 

@@ -3,6 +3,7 @@
 import os
 import warnings
 from collections.abc import Iterable
+from io import BytesIO
 from itertools import product
 from pathlib import Path
 from statistics import fmean, stdev
@@ -13,7 +14,7 @@ import torch
 from matplotlib.figure import Figure
 
 from ict.base.errors import UserError
-from ict.base.files import write_json
+from ict.base.files import as_json, write_together
 from ict.data.split import Indices
 from ict.experiment.console import progress_bar
 from ict.experiment.pool import Task, run_all
@@ -45,7 +46,6 @@ def demo(out: Path, n_seeds: int, settings: Iterable[str] = ()) -> str:
     folders = {name: [Folder(task.out) for task in tasks if task.recipe.name == name] for name in recipes}
     errors = {name: [r["test_error"] for r in results if r["recipe"] == name] for name in recipes}
     errors[SPREADING] = [_label_spreading(recipes[ICT], seed, folder) for seed, folder in enumerate(folders[ICT])]
-    _draw(out / "curves.png", recipes, folders)
     summary = {
         "seeds": list(range(n_seeds)),
         "rows": [{"method": title, "recipe": name, "test_error": errors[name]} for name, title in _TITLES.items()],
@@ -55,7 +55,7 @@ def demo(out: Path, n_seeds: int, settings: Iterable[str] = ()) -> str:
         "threads": results[0]["threads"],
         "recipes": {name: recipe.to_dict() for name, recipe in recipes.items()},
     }
-    write_json(out / "demo.json", summary)
+    write_together({out / "curves.png": _drawn(recipes, folders), out / "demo.json": as_json(summary)})
     where = [f"curves: {out / 'curves.png'}", f"results: {out / 'demo.json'}, and result.json in each run's folder"]
     return "\n".join([table(summary), "", *where])
 
@@ -107,7 +107,7 @@ def _label_spreading(recipe: Recipe, seed: int, folder: Folder) -> float:
     return float(np.mean(wrong))
 
 
-def _draw(path: Path, recipes: dict[str, Recipe], folders: dict[str, list[Folder]]) -> None:
+def _drawn(recipes: dict[str, Recipe], folders: dict[str, list[Folder]]) -> bytes:
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.add_subplot()
     top = 0.0
@@ -126,4 +126,6 @@ def _draw(path: Path, recipes: dict[str, Recipe], folders: dict[str, list[Folder
     axes.set_title(f"digits, 10 labels a class: mean and range of {len(folders[ICT])} seeds")
     axes.grid(alpha=0.3)
     axes.legend()
-    figure.savefig(path, dpi=120)
+    picture = BytesIO()
+    figure.savefig(picture, dpi=120, format="png")
+    return picture.getvalue()

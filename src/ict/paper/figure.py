@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from copy import deepcopy
+from io import BytesIO
 from pathlib import Path
 from statistics import fmean
 
@@ -12,7 +13,7 @@ from matplotlib.figure import Figure
 from torch import nn
 
 from ict.base.errors import UserError
-from ict.base.files import check_place, write_json
+from ict.base.files import as_json, check_place, write_together
 from ict.engine.device import untouched_globals
 from ict.engine.step import update
 from ict.experiment.prepare import Job, load_data, prepare
@@ -50,7 +51,6 @@ def moons(
             for name, run in drawn.items()
         }
         origin = provenance(cpu)
-    _draw(out, drawn, seed)
     numbers = out.with_suffix(".json")
     summary = {
         "drawn_seed": seed,
@@ -60,7 +60,7 @@ def moons(
         **origin,
         "recipes": {name: job.recipe.to_dict() for name, (job, _) in drawn.items()},
     }
-    write_json(numbers, summary)
+    write_together({out: _drawn(drawn, seed, out.suffix[1:].lower()), numbers: as_json(summary)})
     lines = []
     for name, by_seed in accuracies.items():
         last = [values[-1] for values in by_seed.values()]
@@ -72,7 +72,7 @@ def moons(
     return "\n".join([*lines, f"{out}", f"{numbers}"])
 
 
-def _draw(out: Path, drawn: dict[str, Snapshots], seed: int) -> None:
+def _drawn(drawn: dict[str, Snapshots], seed: int, kind: str) -> bytes:
     figure = Figure(figsize=(13, 4), layout="constrained")
     for i, (axes, step) in enumerate(zip(figure.subplots(1, 3, sharex=True, sharey=True), SNAPSHOTS, strict=True)):
         _scatter(axes, drawn[SUPERVISED][0])
@@ -82,7 +82,9 @@ def _draw(out: Path, drawn: dict[str, Snapshots], seed: int) -> None:
             axes.plot([], [], color=color, label=f"{_title(job.recipe)}: {right:.1%} right")
         axes.set_title(f"after {step} updates (seed {seed})")
         axes.legend(loc="lower left", fontsize=8)
-    figure.savefig(out, dpi=120)
+    picture = BytesIO()
+    figure.savefig(picture, dpi=120, format=kind)
+    return picture.getvalue()
 
 
 def _title(recipe: Recipe) -> str:

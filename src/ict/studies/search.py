@@ -14,7 +14,7 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
 from ict.base.errors import UserError
-from ict.base.files import read_json, write_atomic, write_json
+from ict.base.files import as_json, read_json, write_together
 from ict.engine.device import pick_device
 from ict.experiment.console import percent
 from ict.experiment.pool import Result
@@ -157,11 +157,11 @@ def report(plan: SearchPlan) -> dict[str, Any]:
         "settings": plan.recipe.to_dict(),
     }
     plan.out.mkdir(parents=True, exist_ok=True)
+    files = {plan.out / "search.json": as_json(summary), plan.out / "report.html": page(summary).encode()}
     if winner is not None:
         tuned = apply(plan.recipe, winner.params)
-        write_json(plan.out / "winner.json", {"name": f"{plan.recipe.name}-tuned", **tuned.to_dict()})
-    write_json(plan.out / "search.json", summary)
-    write_atomic(plan.out / "report.html", page(summary).encode())
+        files[plan.out / "winner.json"] = as_json({"name": f"{plan.recipe.name}-tuned", **tuned.to_dict()})
+    write_together(files)
     return summary
 
 

@@ -1,0 +1,34 @@
+"""A lock on a folder, which ends with its process however that ends."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ict.base.errors import FolderInUse
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+
+@contextmanager
+def locked(folder: Path, name: Path | None = None) -> Iterator[None]:
+    """Hold the lock of an existing folder, or raise FolderInUse; `name` is the folder as the user knows it."""
+    if fcntl is None:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FolderInUse(
+                f"another process is training in {name or folder}: wait until it ends, or pass another --out."
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+        yield
+    finally:
+        os.close(handle)
