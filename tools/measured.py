@@ -13,18 +13,17 @@ import curves
 import equal_terms
 import published
 from published import (
-    AUTHORS,
     BUDGETS,
     HEADLINE,
     NOT_RUN,
     OF_ICT,
     OTHER_CELLS,
+    PAPERS_TEXT,
     PUBLISHED,
     SEEDS,
     Runs,
     code,
     every,
-    reached,
     read_runs,
     reported,
     valid,
@@ -33,7 +32,9 @@ from result_files import ROOT
 from training_times import busy, shared
 
 from ict.paper import ranking
-from ict.paper.table import markdown, number, over_seeds
+from ict.paper.difference import PAPERS_RUNS, Difference
+from ict.paper.our_runs import history
+from ict.paper.table import COMPARISON, compared, markdown, number, over_seeds
 from ict.paper.table import table as paper_table
 from ict.recipes import RECIPES
 from ict.recipes.reported import TABLES
@@ -43,26 +44,47 @@ EVALUATED = ROOT / "results/evaluated"
 
 
 def headline(runs: Runs) -> str:
-    """The README's opening."""
-    shown = [name for name in HEADLINE if name in runs]
+    """The README's table of the paper's cells."""
+    shown = [name for name in (*HEADLINE, *OTHER_CELLS) if name in runs]
     if not shown:
         return (
             "`cifar10-4000/ict-fast` and its relatives are recipes of our own for time to accuracy in the paper's "
             "cells; [docs/results.md](docs/results.md) says which of them have been run, and what came of it."
         )
+    heads = [
+        "recipe",
+        "paper (%)",
+        "test error (%), seeds",
+        "difference, 95 % interval",
+        "shown",
+        "seconds of training",
+    ]
     rows = [
-        [code(name), _optimizer(name), number(reported(name)), _number(runs, name), _seconds(runs, name)]
+        [
+            code(name),
+            number(reported(name)),
+            _number(runs, name),
+            _points(runs, name),
+            _shown(runs, name),
+            _seconds(runs, name),
+        ]
         for name in shown
     ]
-    table = markdown(["recipe", "optimizer", "paper (%)", "test error (%), seeds", "seconds of training"], rows)
     told = (
-        "ICT with CNN-13, in the fast recipes without weight norm and ZCA, and the paper's numbers of labeled and "
-        "validation images; shifts and, on CIFAR-10, flips are the only augmentation; "
-        f"{_origin(runs, shown)}. {_authors()} "
-        f"{_told_of_sharing(runs, shown)}{_other_cells(runs)}"
-        "Every run, and how SVHN was rebuilt: [docs/results.md](docs/results.md)."
+        f"{_origin(runs, shown)}. Differences are ours less the paper's in percentage points, intervals by Welch's "
+        f"t-test with {PAPERS_RUNS} runs behind the paper's number. {_told_of_sharing(runs, shown)}"
     )
-    return "\n\n".join([table, told, *equal_terms.standing(runs)])
+    return f"{markdown(heads, rows)}\n\n{told}".rstrip()
+
+
+def tuned_again(runs: Runs) -> str:
+    """Which cells were tuned again after their test errors were known."""
+    stages = {name: history(name) for name in OF_ICT if name in runs}
+    return ", ".join(
+        f"{code(name)} ({', '.join(f'{stage.mean:.2f}' for stage in of)}, now {over_seeds(runs[name]).mean:.2f})"
+        for name, of in stages.items()
+        if of
+    )
 
 
 def results(runs: Runs) -> str:
@@ -72,19 +94,17 @@ def results(runs: Runs) -> str:
     return f"{table}\n\n{_told_of_sharing(runs, OF_ICT)}".strip()
 
 
-def above(runs: Runs) -> str:
-    """Where the paper's number is not reached, and by how much."""
-    rows = []
-    for name in OF_ICT:
-        paper = reported(name)
-        if name in runs and paper is not None and not reached(ours := over_seeds(runs[name]), paper):
-            best = ranking.percent([run["test_error_best"] for run in runs[name]])
-            more = f"{ours.mean - paper.mean:.2f} points"
-            rows.append([code(name), number(paper), _number(runs, name), more, _each(runs, name), best])
+def against(runs: Runs) -> str:
+    """Every recipe of ICT against the paper's number of its cell."""
+    rows = [
+        [code(name), number(paper), _number(runs, name), *compared(name, over_seeds(runs[name], paper))[1:]]
+        for name in OF_ICT
+        if name in runs and (paper := reported(name))
+    ]
     if not rows:
-        return "No recipe that has been run is above the paper's number."
-    heads = ["recipe", "paper (%)", "test error (%), seeds", "above it by", "each seed", "best by validation (%)"]
-    return markdown(heads, rows)
+        return f"Against the paper: {NOT_RUN}."
+    heads = ["recipe", "paper (%)", "test error (%), seeds", "difference", "95 % interval", "p", "shown", "history"]
+    return f"{COMPARISON}\n\n{markdown(heads, rows)}"
 
 
 def networks(runs: Runs) -> str:
@@ -102,7 +122,8 @@ def networks(runs: Runs) -> str:
     rows = [[code(name), *(ranking.percent([r[key] for r in runs[name]]) for key in keys.values())] for name in shown]
     return markdown(["recipe", *keys], rows) + (
         "\n\nAll in percent: errors on the test images, and in the last two columns on the validation images. The best "
-        "is chosen by looks during training, in fast mode in half precision, so the last, in float32, can be below it."
+        "is chosen by validation passes during training, in fast mode in half precision, so the last, in float32, can "
+        "be below it."
     )
 
 
@@ -129,8 +150,6 @@ def time_to_accuracy(runs: Runs) -> str:
     heads = ["seconds allowed", "recipe", "optimizer", "updates", "seconds a run", "test error (%), seeds"]
     rows = []
     for name, budget in BUDGETS.items():
-        paper, ours = reported(name), over_seeds(runs[name]) if name in runs else None
-        less = f"{ours.mean - paper.mean:+.2f} points" if paper and ours else "-"
         rows.append(
             [
                 str(budget),
@@ -139,16 +158,16 @@ def time_to_accuracy(runs: Runs) -> str:
                 _updates(name),
                 _seconds(runs, name),
                 _number(runs, name),
-                less,
+                f"{_points(runs, name)}: {_shown(runs, name)}" if name in runs else "-",
                 _until(runs, name),
             ]
         )
     heads += ["against the paper", "seconds until the validation error is the paper's test error"]
     own = ""
-    if AUTHORS in runs:
-        own = f" Their recipe in this program took {over_seeds(runs[AUTHORS]).seconds:.0f} s"
-        own += ", beside other runs on the GPU." if shared(runs, AUTHORS) else "."
-    return f"{markdown(heads, rows)}\n\n{_authors()}{own}"
+    if PAPERS_TEXT in runs:
+        own = f" The recipe of the paper's text took {over_seeds(runs[PAPERS_TEXT]).seconds:.0f} s"
+        own += ", beside other runs on the GPU." if shared(runs, PAPERS_TEXT) else "."
+    return f"{markdown(heads, rows)}\n\n{authors_time()}{own}"
 
 
 def cells() -> str:
@@ -177,7 +196,7 @@ def missing(runs: Runs) -> str:
     """But for the comparison, which says it itself."""
     never = [code(name) for name in OF_ICT if name not in runs]
     lacking = {
-        name: set(SEEDS[:1] if name == AUTHORS else SEEDS) - {run["seed"] for run in runs[name]}
+        name: set(SEEDS[:1] if name == PAPERS_TEXT else SEEDS) - {run["seed"] for run in runs[name]}
         for name in OF_ICT
         if name in runs
     }
@@ -198,7 +217,7 @@ def svhn() -> str:
 OF_RUNS: dict[str, Callable[[Runs], str]] = {
     "headline": headline,
     "results": results,
-    "above": above,
+    "against": against,
     "networks": networks,
     "evaluated": evaluated,
     "time-to-accuracy": time_to_accuracy,
@@ -219,28 +238,28 @@ def draw_pictures(runs: Runs, folder: Path = PICTURES) -> None:
     equal_terms.draw(folder, runs)
 
 
-def _other_cells(runs: Runs) -> str:
-    """The rest of the paper's numbers of ICT in a sentence."""
-    told: dict[str, list[str]] = {"at or below it": [], "above it": []}
-    for name in OTHER_CELLS:
-        paper = reported(name)
-        if name in runs and paper is not None:
-            ours = over_seeds(runs[name])
-            where = "at or below it" if reached(ours, paper) else "above it"
-            some = f", of {len(ours.seeds)} of {len(SEEDS)} seeds" if len(ours.seeds) < len(SEEDS) else ""
-            told[where].append(f"{code(name)} {number(ours)} ({paper.mean}){some}")
-    listed = "; ".join(f"{where} {', '.join(cells)}" for where, cells in told.items() if cells)
-    return f"Other cells, the paper's number in brackets: {listed}. " if listed else ""
+def _difference(runs: Runs, name: str) -> Difference | None:
+    return over_seeds(runs[name], reported(name)).difference if name in runs else None
 
 
-def _authors() -> str:
+def _points(runs: Runs, name: str) -> str:
+    d = _difference(runs, name)
+    return "-" if d is None else f"{d.points:+.2f}" + ("" if d.low is None else f" ({d.interval})")
+
+
+def _shown(runs: Runs, name: str) -> str:
+    d = _difference(runs, name)
+    return "-" if d is None else d.verdict
+
+
+def authors_time() -> str:
     """How long their own program takes."""
     found = json.loads((published.FOLDER / "authors.json").read_text())
     hours = found["ms"] * found["updates"] / 3.6e6
     return (
         f"The authors' own program would take {hours:.1f} hours on the same kind of GPU for its {found['updates']:,} "
         f"updates on CIFAR-10: it was timed at {found['ms']} ms an update ({found['ms_least']} to "
-        f"{found['ms_most']}), not run to its end."
+        f"{found['ms_most']}) outside this repository, not run to its end."
     )
 
 

@@ -1,6 +1,7 @@
-"""The difference between the mean error of some runs and a number of the paper, with its 95 % interval.
+"""Differences between mean test errors with their 95 % intervals: from a number of the paper, and between two methods.
 
-Welch's t-test: neither deviation is taken for the other's. Both are those of a sample (n - 1).
+From the paper by Welch's t-test, which takes neither deviation for the other's; both are those of a sample (n - 1).
+Between methods that ran the same seeds by the paired t-test.
 """
 
 from collections.abc import Sequence
@@ -14,12 +15,16 @@ PAPERS_RUNS = 3  # behind each number of ICT that the paper reports
 
 @dataclass(frozen=True)
 class Difference:
-    """Ours less the paper's, in percentage points; one run, or a number without a deviation, has no interval."""
+    """Of the first less the second, in percentage points; one run, or a number without a deviation, has no interval."""
 
     points: float
     low: float | None = None
     high: float | None = None
     p: float | None = None
+
+    @property
+    def interval(self) -> str:
+        return "-" if self.low is None or self.high is None else f"{self.low:+.2f} to {self.high:+.2f}"
 
     @property
     def verdict(self) -> str:
@@ -39,5 +44,17 @@ def from_paper(errors: Sequence[float], paper: Reported) -> Difference:
     papers = [paper.mean - paper.std, paper.mean, paper.mean + paper.std]
     assert len(papers) == PAPERS_RUNS
     test = ttest_ind(errors, papers, equal_var=False)
+    low, high = test.confidence_interval(0.95)
+    return Difference(points, float(low), float(high), float(test.pvalue))
+
+
+def paired(errors: Sequence[float], others: Sequence[float]) -> Difference:
+    """Of two methods' test errors in percent, by seed."""
+    points = fmean(errors) - fmean(others)
+    if len(errors) < 2:
+        return Difference(points)
+    from scipy.stats import ttest_rel
+
+    test = ttest_rel(errors, others)
     low, high = test.confidence_interval(0.95)
     return Difference(points, float(low), float(high), float(test.pvalue))

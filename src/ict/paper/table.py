@@ -176,8 +176,8 @@ def compared(name: str, ours: Ours) -> list[str]:
     """A recipe, its difference from the paper, the interval, p, the verdict and the recipe's history."""
     d = ours.difference
     assert d
-    interval, p = (_NOTHING, _NOTHING) if d.low is None else (f"{d.low:+.2f} to {d.high:+.2f}", f"{d.p:.3f}")
-    return [name, f"{d.points:+.2f}", interval, p, d.verdict, our_runs.told(name)]
+    p = _NOTHING if d.p is None else f"{d.p:.3f}"
+    return [name, f"{d.points:+.2f}", d.interval, p, d.verdict, our_runs.told(name)]
 
 
 def _comparisons(printed: Table, rows: Rows) -> list[list[str]]:

@@ -7,7 +7,7 @@ from ict.recipes.fast import TUNED, Changes, based, changed
 from ict.recipes.recipe import Component, Recipe
 
 _STEPS = 12_000  # within a minute on one H200, for all methods but VAT with entropy
-# SGD: with Muon ICT without its teacher falls apart, and other methods that have none might. An average that changes as
+# SGD: with Muon ICT without its teacher collapses, and other methods that have none might. An average that changes as
 # fast as a run of this length needs, and as many looks as `ict compare` has
 _COMMON: Changes = {"train.steps": _STEPS, "average.decay": 0.996, "eval.every": _STEPS // 20}
 _NOTE = "Data, augmentation, network, optimizer, batches and updates the same for every method of this comparison."
