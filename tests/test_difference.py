@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy.stats import t as students_t
 
-from ict.paper.difference import from_paper
+from ict.paper.difference import Difference, from_paper, paired
 from ict.recipes import RECIPES
 from ict.recipes.recipe import Reported
 
 RUNS = Path(__file__).parent.parent / "results/h200"
 
 
-@pytest.mark.parametrize("errors", [[7.0, 8.0, 12.0], [6.9, 7.1], [3.4, 3.5, 3.3, 3.9, 3.2]], ids=str)
+@pytest.mark.parametrize("errors", [[7.0, 8.0, 12.0], [6.9, 7.1], [3.4, 3.5, 3.3, 3.9, 3.2], [5.0, 5.0, 5.0]], ids=str)
 @pytest.mark.parametrize("paper", [Reported(7.29, 0.02), Reported(4.78, 0.68)], ids=str)
 def test_it_is_welchs(errors: list[float], paper: Reported) -> None:
     """Its formulas, with three runs behind the paper's number."""
@@ -64,3 +64,16 @@ def test_without_a_deviation_there_is_no_interval(errors: list[float], std: floa
     found = from_paper(errors, Reported(7.29, std))
     assert found.points == pytest.approx(fmean(errors) - 7.29)
     assert (found.low, found.high, found.p, found.verdict) == (None, None, None, "no interval")
+
+
+def test_methods_are_compared_seed_by_seed() -> None:
+    """Differences of -1, -2 and 0: mean -1, deviation 1, and Student's t for two degrees of freedom is 4.303."""
+    found = paired([5.0, 6.0, 7.0], [6.0, 8.0, 7.0])
+    assert found.points == pytest.approx(-1.0)
+    half = students_t.ppf(0.975, 2) / np.sqrt(3)
+    assert (found.low, found.high) == pytest.approx((-1 - half, -1 + half))
+
+
+@pytest.mark.parametrize(("errors", "others"), [([5.0], [6.0]), ([5.0, 6.0], [6.0, 7.0])])
+def test_one_difference_has_no_interval(errors: list[float], others: list[float]) -> None:
+    assert paired(errors, others) == Difference(-1.0)

@@ -17,11 +17,11 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, flags=re.DOTALL)
 COMMANDS = [
-    shlex.split(line.removeprefix(".venv/bin/"), comments=True)
+    shlex.split(line, comments=True)
     for language, block in BLOCKS
     if language == "sh"
     for line in block.splitlines()
-    if line.startswith(".venv/bin/ict ")
+    if line.startswith("ict ")
 ]
 SHORTER = {
     "digits-100/ict": ["train.steps=4", "network.width=4"],
@@ -113,18 +113,26 @@ def test_it_has_commands_of_every_kind() -> None:
 PYTHON = [block for language, block in BLOCKS if language == "python"]
 
 
-def test_the_two_line_example_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_three_line_example_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ict.estimators.default_recipes.default_steps", lambda n: 40)
     images, truth = load_digits(return_X_y=True)
     names = {"X": images[:300].reshape(-1, 8, 8), "y": np.where(np.arange(300) < 60, truth[:300], -1)}
+    names["X_new"] = images[300:310].reshape(-1, 8, 8)
     exec(PYTHON[0], names)
-    assert len(names["model"].transduction_) == 300
+    assert len(names["model"].transduction_) == 300 and len(names["guesses"]) == 10
 
 
 def test_the_python_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     exec(PYTHON[1], {})
     error, shape = capsys.readouterr().out.split(" ", 1)
     assert float(error) < 0.2 and "100, 3" in shape
+
+
+def test_the_first_screen_installs_fits_and_says_what_it_gives() -> None:
+    screen = "\n".join(README.splitlines()[:40])
+    languages = [language for language, _ in re.findall(r"```(\w+)\n(.*?)```", screen, flags=re.DOTALL)]
+    assert languages == ["sh", "python", "sh"] and "pip install ." in screen and "ict fit photos" in screen
+    assert "<!-- end digits -->" in screen and len(list(filter(None, PYTHON[0].splitlines()))) == 3
 
 
 def test_the_two_commands_are_the_makefiles() -> None:
@@ -141,7 +149,7 @@ def test_numbers_and_pages_come_from_code_and_result_files(tool: str) -> None:
 
 
 def test_it_is_short_and_the_tree_is_true() -> None:
-    assert len(README.splitlines()) < 150
+    assert len(README.splitlines()) <= 140
     tree = README.split("src/ict/\n")[1].split("```")[0]
     for line in tree.splitlines():
         names = line.split("  ")[1].split() if line.startswith("  ") else line.split("  ")[0].split()

@@ -21,7 +21,8 @@ import summary
 from result_files import ROOT, origin, read
 
 from ict.paper import ranking
-from ict.paper.demo import table
+from ict.paper.demo import table as demo_table
+from ict.paper.table import markdown
 
 DOCUMENTS = (
     "README.md",
@@ -40,12 +41,27 @@ def cell(result: dict[str, Any], recipe: str) -> str:
     return f"{fmean(errors):.2f} ± {stdev(errors):.2f} %"
 
 
+def digits() -> str:
+    """The README's first table."""
+    ten = read("demo-10")
+    rows = {
+        "a network, from the labels alone": "digits-100/supervised",
+        "scikit-learn's LabelSpreading": "LabelSpreading",
+        "ICT, the same network": "digits-100/ict",
+    }
+    table = markdown(["", "test error"], [[title, cell(ten, recipe)] for title, recipe in rows.items()])
+    return (
+        f"{table}\n\nMean and deviation over {len(ten['seeds'])} seeds, {ten['seconds_a_run']['digits-100/ict']:.0f} s "
+        f"for an ICT run; {origin(ten)} ([demo-10.json](results/demo-10.json)). `ict demo` makes it again."
+    )
+
+
 def demo() -> str:
     three, ten, dropout, other = (read(name) for name in ("demo", "demo-10", "demo-dropout", "demo-other"))
     seconds = three["seconds_a_run"]["digits-100/ict"]
     rate = dropout["recipes"]["digits-100/ict"]["network"]["dropout"]
     return (
-        f"{table(three)}\n\n"
+        f"{demo_table(three)}\n\n"
         f"Seeds {three['seeds'][0]} to {three['seeds'][-1]}, {three['steps']} updates each, {seconds:.0f} s for an ICT "
         f"run; {origin(three)}. Over ten seeds: supervised {cell(ten, 'digits-100/supervised')}, "
         f"LabelSpreading {cell(ten, 'LabelSpreading')}, ICT {cell(ten, 'digits-100/ict')}. "
@@ -53,8 +69,8 @@ def demo() -> str:
         f"{cell(other, 'digits-100/supervised')}, ICT {cell(other, 'digits-100/ict')}. "
         f"The network has no dropout, as in the paper; with {rate} and the same settings, seeds 0 to 2: supervised "
         f"{cell(dropout, 'digits-100/supervised')}, ICT {cell(dropout, 'digits-100/ict')}. "
-        "Files: [demo.json](results/demo.json), [demo-10.json](results/demo-10.json), "
-        "[demo-other.json](results/demo-other.json), [demo-dropout.json](results/demo-dropout.json)."
+        "Files: [demo.json](../results/demo.json), [demo-10.json](../results/demo-10.json), "
+        "[demo-other.json](../results/demo-other.json), [demo-dropout.json](../results/demo-dropout.json)."
     )
 
 
@@ -62,19 +78,6 @@ def successes(result: dict[str, Any], recipe: str, first: int | None = None) -> 
     """Seeds that succeed, seeds tried, mean accuracy after the last update; of the first seeds or of all."""
     last = [values[-1] for values in result["accuracy"][recipe].values()][:first]
     return sum(value >= result["success"] for value in last), len(last), fmean(last)
-
-
-def moons() -> str:
-    result, plain = read("moons"), read("moons-plain")
-    ten, _, _ = successes(result, "moons/ict-sharpened", 10)
-    reached, tried, mean = successes(result, "moons/ict-sharpened")
-    plain_reached, _, plain_mean = successes(plain, "moons/ict")
-    return (
-        f"ICT with sharpened targets, a variant of the paper's method, puts at least {result['success']:.0%} of the "
-        f"points on the right side after 1,000 updates in **{reached} of {tried} seeds** (mean {mean:.1%}; {ten} of "
-        f"the first ten; seed {result['drawn_seed']} is drawn). Plain ICT does in {plain_reached} of {tried} (mean "
-        f"{plain_mean:.1%}). See [docs/moons.md](docs/moons.md)."
-    )
 
 
 def moons_table() -> str:
@@ -100,23 +103,6 @@ def cpu() -> str:
     return (
         f"An ICT update on digits costs {result['ratio']:.2f} times as much through the engine as in the single file "
         f"({origin(result)}; `benchmarks/cpu.py`)."
-    )
-
-
-def compare() -> str:
-    """Where ICT stands, in words."""
-    result = read("compare-digits-100")
-    rows = ranking.ranked(result)
-    place = next(i for i, row in enumerate(rows, 1) if row["method"] == "ict")
-    supervised = next(row for row in rows if row["method"] == "supervised")
-    best = ", ".join(f"{row['method']} {ranking.percent(row['test_error'])} %" for row in rows[:4])
-    ict = next(row for row in rows if row["method"] == "ict")
-    return (
-        f"`ict compare digits-100` trains {len(rows)} methods with {result['budget']} updates each, seeds "
-        f"{result['seeds'][0]} to {result['seeds'][-1]}: ICT {ranking.percent(ict['test_error'])} % is number {place}, "
-        f"supervised training {ranking.percent(supervised['test_error'])} %. The best four: {best}. "
-        "[docs/comparison.md](docs/comparison.md) has the table, [docs/methods/](docs/methods/README.md) a page for "
-        f"each method. File: [compare-digits-100.json](results/compare-digits-100.json); {origin(result)}."
     )
 
 
@@ -271,11 +257,10 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "ranks": ranks,
     "shards": shards,
     "plan": plan,
+    "digits": digits,
     "demo": demo,
-    "moons": moons,
     "moons-table": moons_table,
     "cpu": cpu,
-    "compare": compare,
     "comparison": comparison,
     "variants": variants,
     "derivative": derivative,

@@ -66,7 +66,7 @@ _NOTES = {
     "compared": "The paper's cell within 240 s on one H200: a few settings compared for it, the rest of other cells.",
     "untuned": "The paper's cell within 240 s on one H200: settings of the dataset's other cells, none chosen for it.",
     "shorter": "The cell's fast recipe for fewer seconds on one H200.",
-    "ablated": "The cell's recipe for 60 s with one thing taken away; the paper's ablation has SGD and ten times the updates.",
+    "ablated": "The recipe for 60 s with one thing taken away; the paper's ablation has SGD and ten times the updates.",
 }
 
 
