@@ -42,7 +42,7 @@ def pages() -> list[Page]:
         recipe = RECIPES[f"{TASK}/{method}"]
         used.setdefault("fast-swa" if recipe.swa.start is not None else recipe.algorithm.name, []).append(method)
     made = [
-        Page(name, ALGORITHMS.summary(name), ALGORITHMS[name].__module__, ALGORITHMS[name], used[name])
+        Page(name, ALGORITHMS.summary(name), ALGORITHMS[name].__module__, ALGORITHMS[name], used.get(name, []))
         for name in ALGORITHMS
     ]
     swa = import_module("ict.engine.settings").Swa
@@ -62,13 +62,18 @@ def page(this: Page) -> str:
         f"Source: [{source}.py](../../src/{source}.py).",
         "## Settings",
         "\n".join(_field_table(this.fields_of, section)) or "It has none of its own.",
-        f"## On {TASK}",
-        *_measured(this.methods),
-        "\n".join(_settings_table(this.methods)),
+        *_on_task(this.methods),
         "## Recipes of the paper's cells",
         "\n".join(_cells(this.methods)) or "The paper has none.",
     ]
     return "\n\n".join(parts) + "\n\n<!-- written by tools/methods.py -->\n"
+
+
+def _on_task(methods: list[str]) -> Iterator[str]:
+    if methods:
+        yield f"## On {TASK}"
+        yield from _measured(methods)
+        yield "\n".join(_settings_table(methods))
 
 
 def index(all_pages: list[Page]) -> str:
@@ -83,7 +88,7 @@ def index(all_pages: list[Page]) -> str:
     ]
     rows = _rows()
     for this in all_pages:
-        for method in this.methods:
+        for method in this.methods or [this.name]:
             lines.append(f"| {method} | [{this.title}]({this.name}.md) | {_error(rows.get(method))} |")
     return "\n".join(lines) + "\n\n<!-- written by tools/methods.py -->\n"
 
