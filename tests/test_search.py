@@ -167,7 +167,7 @@ def test_another_search_is_another_study(
     assert "there is no study" in capsys.readouterr().err
     named = json.loads((folder / "search.json").read_text())["study"]
     assert ict(monkeypatch, *words, "--study", named) == 2
-    assert "was made for another" in capsys.readouterr().err
+    assert "was created for another" in capsys.readouterr().err
 
 
 def naively_pruned_at(trials: list[dict[str, Any]], curves: list[dict[int, float]], i: int, warmup: int) -> int | None:
@@ -290,7 +290,7 @@ def test_the_papers_grid_is_the_default_and_is_over_what_a_recipe_has() -> None:
     assert {tuple(cell.values()) for cell in space.cells()} == {(w, a) for w in weights for a in alphas}
     assert read_space(RECIPES["digits-100/mixup"], []).params == (Choices("algorithm.alpha", alphas),)
     assert read_space(RECIPES["digits-100/mean-teacher"], []).params == (Choices("train.weight", weights),)
-    with pytest.raises(UserError, match="supervised has neither"):
+    with pytest.raises(UserError, match="supervised has none"):
         read_space(RECIPES["digits-100/supervised"], [])
 
 
@@ -327,7 +327,7 @@ def test_a_parameter_is_read_by_its_fields_type(text: str, expected: Choices | R
         (["--param", "train.weight=lin:-1:1"], "train.weight is -1.0: it must be 0 or more"),
         (["--param", "train.steps=int:0.5:2"], "write int:LOW:HIGH"),
         (["--param", "algorithm.consistency=int:1:2"], "list its values"),
-        (["--param", "train.weight=log:1:9", "--sampler", "grid"], "a grid has no cells"),
+        (["--param", "train.weight=log:1:9", "--sampler", "grid"], "a range, which a grid cannot use"),
         (["--trials", "7"], "the grid has 20 cells and --trials is 7"),
         (["--trials", "0"], "--trials"),
         (["--sampler", "cma"], "--sampler"),

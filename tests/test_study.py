@@ -213,7 +213,7 @@ def test_a_study_made_for_something_else_is_not_joined(
     join()
     with (
         Study(Storage(address), request.node.name, grace=30.0) as other,
-        pytest.raises(UserError, match="was made for another what: name another one with --study"),
+        pytest.raises(UserError, match="was created for another what: choose another name with --study"),
     ):
         other.open({"what": 2})
 

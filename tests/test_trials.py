@@ -263,7 +263,7 @@ def test_a_worker_that_fails_says_so_and_one_that_died_is_done_without(
     pipes[:] = [Pipe() for _ in range(2)]
     pipes[0][1].close()
     pipes[1][1].close()
-    with pytest.raises(UserError, match="every worker was ended from outside"):
+    with pytest.raises(UserError, match="every worker was killed"):
         run_plan(plan)
     pipes[:] = [Pipe() for _ in range(2)]
     monkeypatch.setattr("ict.studies.workers.work", lambda *_: 1 / 0)

@@ -1,4 +1,4 @@
-"""The paper's tables and figure, the demo, and methods side by side.
+"""The paper's tables and figure, the demo, and the comparison of methods.
 
 May import `experiment` and all below it.
 """

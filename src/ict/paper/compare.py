@@ -1,4 +1,4 @@
-"""Methods side by side: the same data, split, network, inputs and number of updates, over several seeds."""
+"""Compares methods with the same data, split, network, inputs and number of updates, over several seeds."""
 
 import os
 from collections.abc import Iterable
@@ -19,24 +19,24 @@ from ict.paper.table import counted
 from ict.recipes import RECIPES
 from ict.recipes.recipe import Recipe, change
 
-# The methods of the paper's tables in their order, which is also, roughly, that of what an update costs.
+# The methods of the paper's tables in their order, which is roughly the order of the cost of an update.
 PAPER = (
     "supervised", "mixup", "manifold-mixup", "pi", "temporal-ensembling", "mean-teacher", "vat", "vat-ent", "vadd-kl",
     "vadd-qe", "sntg-pi", "sntg-te", "sntg-mt", "mt-fast-swa", "ict",
 )  # fmt: skip
 SHARED = ("dataset", "split", "network", "inputs")
-BUDGETS = {"digits-100": 2000}  # updates by task; elsewhere as many as the recipe of ICT has
+BUDGETS = {"digits-100": 2000}  # updates per task; other tasks use the number in ICT's recipe
 _REFERENCE = "ict"
-_VALIDATIONS = 20  # in a run
+_VALIDATIONS = 20  # per run
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A method that takes part."""
+    """A method in the comparison."""
 
     method: str
     recipe: Recipe
-    remark: str  # what of its own recipe it had to give up
+    remark: str  # the sections of its own recipe that were replaced
 
 
 def compare(
@@ -51,14 +51,14 @@ def compare(
     mode: Mode = "exact",
     data_dir: Path | None = None,
 ) -> dict[str, Any]:
-    """Run what is not finished yet, write compare.json, compare.md and compare.png into `out`, return the first.
+    """Run the missing runs, write compare.json, compare.md and compare.png into `out` and return the JSON's content.
 
-    `methods` are names with commas between them; none: those of the paper, "all": every one that the task has.
+    `methods` are names separated by commas. None: the methods of the paper; "all": every method of the task.
     """
     entries = enter(task, methods, budget, list(settings))
     target = pick_device(device)
     on_gpu = target.type == "cuda"
-    # the costly ones first in each seed, so that no process waits long for the last
+    # within each seed the slowest first, so that no process waits long for the last run
     order = sorted(product(range(n_seeds), entries), key=lambda run: (run[0], -_cost(run[1].method)))
     tasks = [
         Task(entry.recipe, seed, default_folder(entry.recipe, seed, out), "cuda" if on_gpu else "cpu", data_dir, mode)
@@ -75,18 +75,19 @@ def compare(
 
 
 def assembled(task: str, results: Iterable[Result]) -> dict[str, Any] | None:
-    """The content of a compare.json made of runs that were started one by one, of the paper's methods that have any.
+    """The content of a compare.json from separate runs of the paper's methods, or None if there are no runs.
 
-    They may have different seeds. For a task whose recipes are on equal terms as they stand; none without a run.
+    The recipes of the task must already be on equal terms. Methods may have different seeds; those without runs are
+    left out.
     """
     entries = enter(task, None, None, [])
     runs = counted(results, (entry.recipe.name for entry in entries))
     if not runs:
         return None
-    found = [run for of_recipe in runs.values() for run in of_recipe]
-    newest = max(found, key=lambda run: str(run["finished"]))
+    all_runs = [run for of_recipe in runs.values() for run in of_recipe]
+    newest = max(all_runs, key=lambda run: str(run["finished"]))
     origin = {key: newest[key] for key in ("device", "machine", "threads", "versions", "commit", "finished")}
-    return _summary(task, [entry for entry in entries if entry.recipe.name in runs], found, origin)
+    return _summary(task, [entry for entry in entries if entry.recipe.name in runs], all_runs, origin)
 
 
 def _summary(task: str, entries: list[Entry], results: list[Result], origin: dict[str, Any]) -> dict[str, Any]:
@@ -106,7 +107,7 @@ def _summary(task: str, entries: list[Entry], results: list[Result], origin: dic
 
 
 def enter(task: str, methods: str | None, budget: int | None, settings: list[str]) -> list[Entry]:
-    """Who takes part, made comparable; `settings` apply to all after that."""
+    """The methods of a comparison with their recipes on equal terms. `settings` then apply to all."""
     known = {name.partition("/")[0] for name in RECIPES if name.endswith(f"/{_REFERENCE}")}
     if task not in known:
         raise unknown("task", task, known)
@@ -115,14 +116,14 @@ def enter(task: str, methods: str | None, budget: int | None, settings: list[str
     entries = []
     for method in choose(task, methods):
         own = RECIPES[f"{task}/{method}"].resolved()
-        given_up = [section for section in SHARED if getattr(own, section) != getattr(reference, section)]
-        remark = f"{', '.join(given_up)} of {_REFERENCE} instead of its own" if given_up else ""
+        replaced = [section for section in SHARED if getattr(own, section) != getattr(reference, section)]
+        remark = f"{', '.join(replaced)} of {_REFERENCE} instead of its own" if replaced else ""
         entries.append(Entry(method, change(fair(own, reference, budget), settings), remark))
     return entries
 
 
 def choose(task: str, methods: str | None) -> list[str]:
-    """Names of methods, checked."""
+    """The names of the methods to compare, checked."""
     known = [name.partition("/")[2] for name in RECIPES if name.partition("/")[0] == task]
     papers = [method for method in PAPER if method in known]
     if methods is None:
@@ -137,9 +138,9 @@ def choose(task: str, methods: str | None) -> list[str]:
 
 
 def fair(recipe: Recipe, reference: Recipe, budget: int) -> Recipe:
-    """A method's recipe on the reference's data and network, for `budget` updates.
+    """A method's recipe with the reference's data, network and validation, for `budget` updates.
 
-    It keeps its own algorithm, optimizer, rate, averages and batches. All are looked at in the same way as well.
+    The method's own algorithm, optimizer, rate, averages and batches stay.
     """
     shared = {section: getattr(reference, section) for section in SHARED}
     return replace(
@@ -155,7 +156,7 @@ def _cost(method: str) -> int:
 
 
 def _row(entry: Entry, results: list[Result]) -> dict[str, Any]:
-    """Lists have a value for each seed, in order, and null for one that diverged."""
+    """The row of one method. Lists have a value per seed, in order, and null for a run that diverged."""
     results = sorted(results, key=lambda result: result["seed"])
     numbers = ("test_error", "valid_error", "valid_error_best", "seconds")
     return {

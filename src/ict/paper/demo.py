@@ -1,4 +1,4 @@
-"""The main job: supervised training, LabelSpreading and ICT on digits with ten labels a class, over several seeds."""
+"""The demo: supervised training, LabelSpreading and ICT on digits with ten labels per class, over several seeds."""
 
 import os
 import warnings
@@ -35,10 +35,10 @@ _TITLES = {
 
 
 def demo(out: Path, n_seeds: int, settings: Iterable[str] = ()) -> str:
-    """Run everything that is not finished yet, write `demo.json` and `curves.png`, and return the table."""
+    """Run the missing runs, write `demo.json` and `curves.png`, and return the table."""
     recipes = {name: change(RECIPES[name], settings) for name in (SUPERVISED, ICT)}
     if recipes[ICT].split.valid == 0:
-        raise UserError("split.valid is 0: the demo draws validation errors and chooses by them, so leave some images.")
+        raise UserError("split.valid is 0: the demo plots validation errors and chooses by them, so set it above 0.")
     tasks = [
         Task(recipe, seed, default_folder(recipe, seed, out)) for seed in range(n_seeds) for recipe in recipes.values()
     ]
@@ -61,7 +61,7 @@ def demo(out: Path, n_seeds: int, settings: Iterable[str] = ()) -> str:
 
 
 def table(summary: dict[str, Any]) -> str:
-    """Markdown: a row a method, mean and deviation of the test error."""
+    """A Markdown table: per method the mean and standard deviation of the test error."""
     lines = ["| method | test error | seeds |", "|---|---|---|"]
     for row in summary["rows"]:
         values = [100 * v for v in row["test_error"]]
@@ -85,7 +85,7 @@ def _train(tasks: list[Task]) -> list[dict[str, Any]]:
 
 
 def _label_spreading(recipe: Recipe, seed: int, folder: Folder) -> float:
-    """Test error of LabelSpreading on the run's own split; its settings are chosen on the validation images too."""
+    """Test error of LabelSpreading on the run's split. Its settings are also chosen on the validation images."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.semi_supervised import LabelSpreading
 
@@ -97,7 +97,7 @@ def _label_spreading(recipe: Recipe, seed: int, folder: Folder) -> float:
     fitted: list[tuple[float, int, Any]] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.simplefilter("ignore", RuntimeWarning)  # points that no label reaches: 0 / 0
+        warnings.simplefilter("ignore", RuntimeWarning)  # 0 / 0 at points that no label reaches
         for n_neighbors, alpha in product((3, 5, 7, 10, 15), (0.05, 0.2, 0.5, 0.8)):
             model = LabelSpreading(kernel="knn", n_neighbors=n_neighbors, alpha=alpha).fit(x[rows], known)
             fitted.append((np.mean(model.predict(x[indices.valid]) != y[indices.valid]), len(fitted), model))
@@ -121,9 +121,9 @@ def _drawn(recipes: dict[str, Recipe], folders: dict[str, list[Folder]]) -> byte
         values = np.array([[error for _, error in curve] for curve in curves])
         axes.plot(steps, values.mean(0), color=color, label=f"{_TITLES[name]} ({network})")
         axes.fill_between(steps, values.min(0), values.max(0), color=color, alpha=0.2, linewidth=0)
-        top = max(top, 2 * values[:, len(steps) // 2 :].max())  # the first steps would squash the rest
+        top = max(top, 2 * values[:, len(steps) // 2 :].max())  # the large errors of the first steps are cut off
     axes.set(xlabel="updates", ylabel="validation error (%)", ylim=(0, top))
-    axes.set_title(f"digits, 10 labels a class: mean and range of {len(folders[ICT])} seeds")
+    axes.set_title(f"digits, 10 labels per class: mean and range of {len(folders[ICT])} seeds")
     axes.grid(alpha=0.3)
     axes.legend()
     picture = BytesIO()

@@ -1,4 +1,4 @@
-"""The paper's first figure: decision boundaries on two moons, supervised against ICT."""
+"""The paper's first figure: decision boundaries on two moons, of supervised training and of ICT."""
 
 from collections.abc import Collection
 from copy import deepcopy
@@ -23,7 +23,7 @@ from ict.recipes.recipe import Recipe
 
 SNAPSHOTS = (100, 500, 1000)
 SUPERVISED = "moons/supervised"
-_SUCCESS = 0.95  # share of the points on the right side
+_SUCCESS = 0.95  # smallest accuracy on the points that counts as success
 Snapshots = tuple[Job, list[nn.Module]]
 
 
@@ -34,14 +34,14 @@ def moons(
     n_seeds: int | None = None,
     allow_code: Collection[str] = (),
 ) -> str:
-    """Draw the figure for `seed`, write the accuracies of it or of seeds 0 to n_seeds - 1 as JSON, return them."""
+    """Draw the figure for `seed`. Write its accuracies, or those of `n_seeds` seeds, as JSON; return them as text."""
     check_place(out)
     kinds = Figure().canvas.get_supported_filetypes()
     if out.suffix[1:].lower() not in kinds:
-        raise UserError(f"{out} is no picture by its name: end it in one of {', '.join(sorted(kinds))}.")
+        raise UserError(f"{out} does not have the ending of an image: use one of {', '.join(sorted(kinds))}.")
     wanted = find(recipe, allow_code)
     if wanted.dataset.name != "moons":
-        raise UserError(f"recipe {recipe} is for {wanted.dataset.name}: the figure shows moons, so name one for those.")
+        raise UserError(f"recipe {recipe} is for {wanted.dataset.name}: the figure needs a recipe for moons.")
     cpu = torch.device("cpu")
     with untouched_globals(cpu, threads=1):
         drawn = {name: snapshots(name, seed, allow_code) for name in (SUPERVISED, recipe)}
@@ -66,7 +66,7 @@ def moons(
         last = [values[-1] for values in by_seed.values()]
         reached = sum(value >= _SUCCESS for value in last)
         lines.append(
-            f"{name}: {fmean(last):.1%} right after {SNAPSHOTS[-1]} updates, "
+            f"{name}: {fmean(last):.1%} correct after {SNAPSHOTS[-1]} updates, "
             f"at least {_SUCCESS:.0%} in {reached} of {len(last)} seed{'s' * (len(last) > 1)}"
         )
     return "\n".join([*lines, f"{out}", f"{numbers}"])
@@ -78,8 +78,8 @@ def _drawn(drawn: dict[str, Snapshots], seed: int, kind: str) -> bytes:
         _scatter(axes, drawn[SUPERVISED][0])
         for (job, networks), color in zip(drawn.values(), ("tab:red", "tab:green"), strict=True):
             _boundary(axes, networks[i], job, color)
-            right = _accuracies(job, networks)[i]
-            axes.plot([], [], color=color, label=f"{_title(job.recipe)}: {right:.1%} right")
+            accuracy = _accuracies(job, networks)[i]
+            axes.plot([], [], color=color, label=f"{_title(job.recipe)}: {accuracy:.1%} correct")
         axes.set_title(f"after {step} updates (seed {seed})")
         axes.legend(loc="lower left", fontsize=8)
     picture = BytesIO()
@@ -88,7 +88,7 @@ def _drawn(drawn: dict[str, Snapshots], seed: int, kind: str) -> bytes:
 
 
 def _title(recipe: Recipe) -> str:
-    """A recipe's method in words; a variant is named as one."""
+    """The title of a recipe's method or variant."""
     if recipe.algorithm.name != "ict":
         return recipe.algorithm.name
     temperature = recipe.algorithm.options["temperature"]
@@ -96,7 +96,7 @@ def _title(recipe: Recipe) -> str:
 
 
 def snapshots(name: str, seed: int, allow_code: Collection[str] = ()) -> Snapshots:
-    """A run of a moons recipe: what it was made of, and its evaluated network after each number of `SNAPSHOTS`."""
+    """Run a moons recipe. Returns the job, and the evaluated network after each number of updates in `SNAPSHOTS`."""
     recipe, networks = find(name, allow_code).resolved(), []
     job = prepare(recipe, seed, load_data(recipe, seed), None, torch.device("cpu"))
     for step in range(1, SNAPSHOTS[-1] + 1):
@@ -108,7 +108,7 @@ def snapshots(name: str, seed: int, allow_code: Collection[str] = ()) -> Snapsho
 
 @torch.no_grad()
 def _accuracies(job: Job, networks: list[nn.Module]) -> list[float]:
-    """The share of the drawn points that each network puts on the right side."""
+    """The accuracy of each network on the points of the figure."""
     points = job.data.train
     return [float((network(job.transform(points.x)).argmax(1) == points.y).double().mean()) for network in networks]
 

@@ -1,6 +1,6 @@
-"""A finished comparison as a Markdown table and a picture, from the content of its compare.json alone.
+"""A finished comparison as a Markdown table and a plot, from the content of its compare.json only.
 
-Both can have the errors in percent that others report, by method, beside it.
+Both can include reported errors in percent by method.
 """
 
 import io
@@ -24,7 +24,7 @@ _HEADINGS = (
 
 
 def table(summary: dict[str, Any], reported: Others = _NONE) -> str:
-    """Markdown: the methods from the smallest mean test error to the largest, and a line on how they were run."""
+    """A Markdown table of the methods by increasing mean test error, and a line about the runs."""
     seconds = {row["method"]: _mean(row["seconds"]) for row in summary["rows"]}
     base = seconds.get("supervised")
     headings = [*_HEADINGS, *(["reported (%)"] if reported else [])]
@@ -32,7 +32,7 @@ def table(summary: dict[str, Any], reported: Others = _NONE) -> str:
     for rank, row in enumerate(ranked(summary), 1):
         own = seconds[row["method"]]
         cells = [
-            # a mean over the seeds that survived is no fair rank
+            # no rank if a seed diverged: the mean over the others would be too good
             "–" if row["diverged"] else str(rank),
             row["method"],
             "diverged" if row["diverged"] and not _known(row["test_error"]) else percent(row["test_error"]),
@@ -51,12 +51,12 @@ def table(summary: dict[str, Any], reported: Others = _NONE) -> str:
 
 
 def ranked(summary: dict[str, Any]) -> list[Row]:
-    """The rows by mean test error; those with a diverged run come after all others."""
+    """The rows by mean test error; rows with a diverged run come last."""
     return sorted(summary["rows"], key=lambda row: (len(row["diverged"]), _mean(row["test_error"]) or 0.0))
 
 
 def draw(path: Path, summary: dict[str, Any], reported: Others = _NONE) -> None:
-    """A line for each method, the best on top: a dot for each seed, a bar for their mean, a ring for others' number."""
+    """Plot a line per method, the best on top: a dot per seed, a bar for the mean, a ring for the reported error."""
     rows = ranked(summary)
     figure = Figure(figsize=(7, 1.3 + 0.32 * len(rows)), layout="constrained")
     axes = figure.add_subplot()
@@ -71,7 +71,7 @@ def draw(path: Path, summary: dict[str, Any], reported: Others = _NONE) -> None:
     axes.set_yticks(range(len(rows)), [_label(row) for row in rows])
     axes.set_ylim(len(rows) - 0.5, -0.5)
     rings = ", a ring: reported" if reported else ""
-    axes.set_xlabel(f"test error (%): a dot for each seed, a bar for the mean{rings}")
+    axes.set_xlabel(f"test error (%): a dot per seed, a bar for the mean{rings}")
     axes.set_title(f"{summary['task']}, {summary['budget']} updates")
     axes.grid(alpha=0.3)
     axes.set_axisbelow(True)
@@ -100,7 +100,7 @@ def _diverged(row: Row) -> str:
 
 
 def percent(errors: list[float | None]) -> str:
-    """Mean and deviation over the runs that did not diverge."""
+    """Mean and standard deviation over the runs that did not diverge."""
     values = [100 * value for value in _known(errors)]
     if not values:
         return "–"
@@ -112,5 +112,5 @@ def _mean(values: list[float | None]) -> float | None:
 
 
 def _known(values: list[float | None]) -> list[float]:
-    """Those of the runs that did not diverge."""
+    """The values of the runs that did not diverge."""
     return [value for value in values if value is not None]

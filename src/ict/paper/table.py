@@ -1,8 +1,8 @@
-"""A table of the paper beside our own runs: what was reported, and mean and deviation over the seeds in a folder.
+"""A table of the paper with our runs: reported errors, and mean and standard deviation over the runs in a folder.
 
-A cell has two recipes: the paper's own, and a fast one, which is ICT's for time to accuracy and, for any other method,
-that of the comparison on equal terms. Our runs of ICT are compared with the paper's, whose other rows come from many
-sources.
+A cell has two recipes: the paper's own and a fast one. For ICT the fast one is the recipe for time to accuracy, for
+other methods that of the comparison on equal terms. Only our runs of ICT are compared with the paper's number, since
+its other rows come from many sources.
 """
 
 import csv
@@ -41,13 +41,13 @@ COMPARISON = (
 
 @dataclass(frozen=True)
 class Ours:
-    """Test error in percent over seeds; the deviation is that of a sample, so one seed has none."""
+    """Test error in percent over seeds, with the sample standard deviation; None for one seed."""
 
     mean: float
     std: float | None
     seeds: list[int]
-    seconds: float  # of training, the mean of the runs
-    difference: Difference | None = None  # from the paper's number, where the cell is ICT's
+    seconds: float  # mean training time of the runs
+    difference: Difference | None = None  # from the paper's number, for cells of ICT
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ Rows = list[tuple[str, list[Cell]]]  # each row's title and cells
 
 
 def table(name: str, format: Format = "text", folder: Path | None = None) -> str:
-    """A table of the paper with the runs whose results are anywhere under `folder`.
+    """A table of the paper with the runs whose result files are anywhere under `folder`.
 
-    Without one: the runs that come with the package, and those under `results`.
+    Without a folder: the runs that come with the package, and those under `results`.
     """
     if name not in TABLES:
         raise unknown("table", name, TABLES)
@@ -86,7 +86,7 @@ def _runs(folder: Path | None, names: set[str]) -> dict[str, list[Result]]:
 
 
 def find_results(folder: Path | None) -> list[Result]:
-    """The results of runs among the JSON files under a folder, with their `file`; only the default may be missing."""
+    """The run results among the JSON files under a folder, with their `file`. The default one may be missing."""
     where = DEFAULT_FOLDER if folder is None else folder
     if folder is not None and not folder.is_dir():
         raise UserError(f"no folder {folder}: name one that holds result files.")
@@ -102,12 +102,12 @@ def _read(path: Path) -> Any:
 
 
 def _is_result(content: Any) -> bool:
-    """Whether a file tells of one finished run; other files may lie beside it."""
+    """Whether a JSON file is the result of one finished run."""
     return isinstance(content, dict) and all(isinstance(content.get(key), kind) for key, kind in _RESULT.items())
 
 
 def fast_of(recipe: str, ict: str) -> str | None:
-    """The name of a cell's fast recipe, where there is one: of ICT the one called `ict`, or else the cell's own."""
+    """The name of a cell's fast recipe, or None. `ict`: the preferred fast recipe of ICT."""
     cell, _, method = recipe.partition("/")
     names = [f"{cell}-fair/{method}"]
     if _is_icts(recipe):
@@ -116,10 +116,10 @@ def fast_of(recipe: str, ict: str) -> str | None:
 
 
 def counted(results: Iterable[Result], names: Iterable[str]) -> dict[str, list[Result]]:
-    """Of each recipe's runs those that ran it to the end as it stands, the last one of a seed, by seed."""
+    """The runs that count, per recipe and ordered by seed: complete, of the current recipe, the last of each seed."""
     wanted = set(names)
     complete = [r for r in results if r["recipe"] in wanted and not r["partial"] and _is_whole(r)]
-    # resolving a recipe needs torch, so only where there is a run to compare it with
+    # resolving a recipe needs torch, so it is done only for recipes with runs
     hashes = {name: RECIPES[name].resolved().hash for name in {r["recipe"] for r in complete}}
     runs: dict[str, list[Result]] = {}
     for result in complete:
@@ -134,7 +134,7 @@ def last_of_each_seed(runs: Iterable[Result]) -> list[Result]:
 
 
 def _is_whole(result: Result) -> bool:
-    """Whether all of its updates were by its recipe; a run that was continued by force says where they were not."""
+    """Whether all updates of a run followed its recipe. A run continued with --force lists the steps of changes."""
     error = result["test_error"]
     return (
         not result.get("changed_at")
@@ -166,7 +166,7 @@ def _is_icts(recipe: str) -> bool:
 
 
 def number(value: Reported | Ours | None) -> str:
-    """Mean and deviation in percent, as all formats for people show them."""
+    """Mean and standard deviation in percent, for the text and Markdown formats."""
     if value is None:
         return _NOTHING
     return f"{value.mean:.2f}" + ("" if value.std is None else f" ± {value.std:.2f}")
@@ -191,7 +191,7 @@ def _comparisons(printed: Table, rows: Rows) -> list[list[str]]:
 
 
 def _texts(cell: Cell) -> tuple[str, str, str]:
-    """One for each of _HEADS."""
+    """The strings of a cell, one for each of _HEADS."""
     ours, fast = cell.ours, cell.fast
     return (
         number(cell.reported),
@@ -201,7 +201,7 @@ def _texts(cell: Cell) -> tuple[str, str, str]:
 
 
 def _lines(rows: Rows) -> list[list[str]]:
-    """A line of texts for each row: its title, then those of each column."""
+    """The strings of each row: its title, then its cells."""
     return [[title, *(text for cell in cells for text in _texts(cell))] for title, cells in rows]
 
 
@@ -237,13 +237,13 @@ def _markdown(printed: Table, rows: Rows) -> str:
 
 
 def markdown(heads: list[str], rows: list[list[str]]) -> str:
-    """A table of texts."""
+    """A Markdown table of strings."""
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _csv(printed: Table, rows: Rows) -> str:
-    """A line a cell, with numbers alone, so that a spreadsheet can compute with them."""
+    """One line per cell, with plain numbers for a spreadsheet."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     numbers = ["", "_std", "_seeds", "_seconds", "_difference", "_low", "_high", "_shown"]
@@ -298,5 +298,5 @@ def _json(printed: Table, rows: Rows) -> str:
 
 
 def _rounded(value: float | None) -> float | None:
-    """To a ten-thousandth, of a percent below which a test set says nothing."""
+    """Rounded to a ten-thousandth of a percent, far below the resolution of a test set."""
     return None if value is None else round(value, 4)

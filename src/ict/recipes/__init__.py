@@ -1,7 +1,7 @@
-"""The recipes by name: the paper's table cells, quick ones, the two-moons figure and digits. Nothing imports torch.
+"""The recipes by name: the paper's table cells, fast ones, the two-moons figure and digits. Nothing imports torch.
 
-A name is <dataset>-<labels>/<method>, with -wrn after the labels for the paper's third table and -fair for methods on
-equal terms.
+A name is <dataset>-<labels>/<method>, with -wrn after the labels for the paper's third table and -fair for the
+comparison on equal terms.
 """
 
 from collections.abc import Collection
@@ -33,9 +33,9 @@ RECIPES: dict[str, Recipe] = {name: replace(recipe, name=name) for group in _GRO
 
 
 def find(name: str, allow_code: Collection[str] = ()) -> Recipe:
-    """A recipe by its name, or from a JSON file, which may name another as its `base` and change sections of it.
+    """A recipe by its name, or from a JSON file, which may name another recipe as `base` and change sections of it.
 
-    A file's components are registered ones, or among the names such as "mine:Mine" in `allow_code`.
+    The components in a file must be registered, or be listed in `allow_code` under names such as "mine:Mine".
     """
     if name.endswith(".json"):
         return _read(Path(name), allow_code, ())
@@ -47,7 +47,7 @@ def find(name: str, allow_code: Collection[str] = ()) -> Recipe:
 def _read(path: Path, allow_code: Collection[str], above: tuple[Path, ...]) -> Recipe:
     """The recipe in a file, which the files `above` have as their base."""
     if not path.exists():
-        raise UserError(f"no recipe file {path}: name an existing one, or a recipe that 'ict list' shows.")
+        raise UserError(f"no recipe file {path}: name an existing file, or a recipe that 'ict list' shows.")
     if path.resolve() in above or len(above) > _DEEPEST:
         raise UserError("its base leads back to itself, or through too many files: name another base.")
     content = read_json(path)
@@ -69,7 +69,7 @@ def _merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
         old = base.get(section, {})
         if not isinstance(values, dict):
             raise UserError(f"{section} must be an object, such as {{'steps': 1000}}.")
-        # another component brings its own options
+        # another component has its own options
         keeps = values.get("name", old.get("name")) == old.get("name") or section == "optimizer"
         merged[section] = {**old, **values} if keeps else values
     return merged

@@ -1,9 +1,9 @@
-"""Ten labels a class of scikit-learn's digits: every method on the same small network, each with settings of its own.
+"""scikit-learn's digits with ten labels per class: all methods on the same small network, each with its own settings.
 
-They were chosen by the validation error of seeds other than those that are reported: for each method 14 settings drawn
-at random and half a dozen by hand, the best of them again with more seeds and more validation images; many more for
-supervised training and ICT. No dropout, as in the paper's experiments. ICT does best with the plain supervised loss, as
-Algorithm 1 prints it.
+The settings were chosen by validation error, on other seeds than the reported ones. For each method 14 random settings
+and about six by hand were tried, and the best again with more seeds and validation images; for supervised training and
+ICT many more. No dropout, as in the paper's experiments. ICT does best with the plain supervised loss, as in the
+paper's Algorithm 1.
 """
 
 from collections.abc import Iterator
@@ -71,7 +71,7 @@ def _adversarial() -> dict[str, Recipe]:
 
 
 def _graphs() -> dict[str, Recipe]:
-    """The average is only evaluated, where the base has no teacher, so it runs in eval mode."""
+    """Without a teacher in the base, the average is used only for evaluation, so it runs in eval mode."""
     evaluated = Average(decay=0.98, batchnorm="averaged")
     bases = {
         "pi": ("pi", 0.1, _FAST, evaluated),
@@ -87,7 +87,7 @@ def _graphs() -> dict[str, Recipe]:
 
 
 def _ict() -> dict[str, Recipe]:
-    """ICT, and variants of it that were not tuned further."""
+    """ICT, and variants of it without further tuning."""
 
     def variant(weight: float = 100.0, **options: object) -> Recipe:
         algorithm = Component("ict", {**_ICT.algorithm.options, **options})
@@ -99,7 +99,7 @@ def _ict() -> dict[str, Recipe]:
         "ict-no-teacher": replace(_ICT, average=_NO_AVERAGE),
         "ict-hidden": variant(depth=2),
         "ict-dropout": replace(_ICT, network=Component("convnet", {"width": 16, "dropout": 0.25})),
-        # a gradient of cross-entropy or KL is some 10 times that of the mean squared error
+        # the gradient of cross-entropy or KL is about 10 times that of the mean squared error
         "ict-ce": variant(weight=10.0, consistency="ce"),
         "ict-kl": variant(weight=10.0, consistency="kl"),
         "ict-sharpened": variant(temperature=0.5),
@@ -107,6 +107,6 @@ def _ict() -> dict[str, Recipe]:
 
 
 def _own(algorithm: Component, optimizer: Optimizer, weight: float, rampup: float = 0.25) -> Recipe:
-    """A method that has no teacher."""
+    """A method without a teacher."""
     train = replace(_ICT.train, weight=weight, rampup=rampup)
     return replace(_ICT, algorithm=algorithm, optimizer=optimizer, average=_NO_AVERAGE, train=train)

@@ -1,4 +1,4 @@
-"""Every method of the paper on equal terms: ICT's fast recipe of a cell, with one number of updates for all."""
+"""All methods of the paper on equal terms: ICT's fast recipe of a cell, with the same number of updates for all."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -6,14 +6,14 @@ from dataclasses import replace
 from ict.recipes.fast import TUNED, Changes, based, changed
 from ict.recipes.recipe import Component, Recipe
 
-_STEPS = 12_000  # within a minute on one H200, for all methods but VAT with entropy
-# SGD: with Muon ICT without its teacher collapses, and other methods that have none might. An average that changes as
-# fast as a run of this length needs, and as many looks as `ict compare` has
+_STEPS = 12_000  # within a minute on one H200, for all methods except VAT with entropy
+# SGD, since ICT without its teacher collapses with Muon, and other methods without a teacher might. The decay of the
+# average suits the length of the run; validation is as frequent as in `ict compare`.
 _COMMON: Changes = {"train.steps": _STEPS, "average.decay": 0.996, "eval.every": _STEPS // 20}
-_NOTE = "Data, augmentation, network, optimizer, batches and updates the same for every method of this comparison."
+_NOTE = "Data, augmentation, network, optimizer, batches and updates are the same for all methods of this comparison."
 
-# The setting of a method that matters most, and its value on each dataset, by short runs and validation images
-# (research/fair.py, which has what was tried and writes these lines).
+# The most important setting of each method and its value on each dataset, chosen by validation error in short runs.
+# research/fair.py lists the values that were tried and writes these lines.
 OWN: dict[str, tuple[str, dict[str, float]]] = {
     "mixup": ("algorithm.alpha", {"cifar10": 0.3, "svhn": 0.3}),
     "manifold-mixup": ("algorithm.alpha", {"cifar10": 1.0, "svhn": 0.3}),
@@ -32,12 +32,12 @@ OWN: dict[str, tuple[str, dict[str, float]]] = {
 }
 
 _ALONE: Changes = {"average.decay": None}
-_EVALUATED: Changes = {"average.batchnorm": "averaged"}  # an average that nothing but the evaluation runs
-# the derivative instead of a difference, since in fast mode a difference takes float32, and most of the time
+_EVALUATED: Changes = {"average.batchnorm": "averaged"}  # the average is used only for evaluation
+# the exact derivative (xi = 0): in fast mode a finite difference needs float32, which would take most of the time
 _VAT: Changes = {**_ALONE, "train.weight": 1.0, "train.rampup": 0.0, "algorithm.xi": 0.0}
 _SWA: Changes = {
     "average.decay": 0.97,
-    # as on digits: the source's 150 of 1200 epochs leave too little of a run this short before the mean
+    # as on digits: with the source's 150 of 1200 epochs, the mean would start too early in so short a run
     "rate.shape": "cyclic",
     "rate.cycle_from": 0.7,
     "rate.cycle": 0.1,

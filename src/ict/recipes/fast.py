@@ -1,7 +1,7 @@
-"""ICT's cells for time to accuracy.
+"""ICT's cells with settings for the shortest time to accuracy.
 
-Written as changes of the paper's recipes, by the keys of `--set`. Shifts and flips are the only augmentation. How the
-settings were chosen, and which of them not by validation images of our own, is in research/LOG.md.
+They are changes of the paper's recipes, by the keys of `--set`. The only augmentation is shifts and flips.
+research/LOG.md describes how the settings were chosen, and which of them not on our own validation images.
 """
 
 from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ _SVHN_WITH_FEW: Changes = {
     "train.rampup": 0.8,
 }
 
-# what a cell has of its own; lengths, here and above, are for 240 s on one H200 with room to spare, unless they say so
+# the changes of each cell; lengths, here and above, fit into 240 s on one H200 unless their names say otherwise
 _CELLS: dict[str, Changes] = {
     "cifar10-1000": {**_TWO_MINUTES, "train.weight": 100.0, "algorithm.alpha": 1.0},
     "cifar10-2000": _TWO_MINUTES,
@@ -51,22 +51,22 @@ _CELLS: dict[str, Changes] = {
     "cifar10-4000-wrn": {**_MUON, **_LINEAR, "train.steps": 60_000},
     "svhn-1000-wrn": {**_MUON, "train.steps": 40_000, "average.decay": 0.9985},
 }
-# the headline cell in less time, and the paper's two ablations of it within 60 s
+# the headline cell in less time, and the paper's two ablations of it in 60 s
 _SHORTER: dict[str, Changes] = {"120s": _TWO_MINUTES, "60s": _ONE_MINUTE}
 _ABLATED: dict[str, Changes] = {
     "60s-no-teacher": {**_ONE_MINUTE, "average.decay": None},
     "60s-plain-supervised": {**_ONE_MINUTE, "algorithm.mix_labeled": False},
 }
 _HEADLINE = "cifar10-4000"
-TUNED = (_HEADLINE, "svhn-1000")  # by validation images of their own; methods are compared there too
-_COMPARED = ("cifar10-1000", "svhn-250", "svhn-500", "cifar10-4000-wrn", "svhn-1000-wrn")  # likewise, but few settings
+TUNED = (_HEADLINE, "svhn-1000")  # on their own validation images; the comparison of methods uses them too
+_COMPARED = ("cifar10-1000", "svhn-250", "svhn-500", "cifar10-4000-wrn", "svhn-1000-wrn")  # likewise, fewer settings
 
 _NOTES = {
-    "tuned": "The paper's cell for 240 s on one H200: settings of our own. research/LOG.md: how they were chosen.",
-    "compared": "The paper's cell within 240 s on one H200: a few settings compared for it, the rest of other cells.",
-    "untuned": "The paper's cell within 240 s on one H200: settings of the dataset's other cells, none chosen for it.",
+    "tuned": "The paper's cell in 240 s on one H200, with settings tuned for it; research/LOG.md describes how.",
+    "compared": "The paper's cell in 240 s on one H200. A few settings were compared, the rest are of other cells.",
+    "untuned": "The paper's cell in 240 s on one H200, with the settings of the dataset's other cells.",
     "shorter": "The cell's fast recipe for fewer seconds on one H200.",
-    "ablated": "The recipe for 60 s with one thing taken away; the paper's ablation has SGD and ten times the updates.",
+    "ablated": "The recipe for 60 s without one component; the paper's ablation has SGD and ten times the updates.",
 }
 
 
@@ -83,13 +83,13 @@ def fast_recipes(paper: Mapping[str, Recipe]) -> Iterator[tuple[str, Recipe]]:
 
 
 def based(paper: Recipe) -> Recipe:
-    """The dataset's fast settings in a cell of the paper, whose alpha, weight and split stay."""
+    """A cell of the paper with the dataset's fast settings. Its alpha, weight and split stay."""
     network = _CNN13 if paper.network.name == "cnn13" else {}
     return changed(replace(paper, reported=None), {**_BASES[paper.dataset.name], **network})
 
 
 def changed(recipe: Recipe, changes: Changes) -> Recipe:
-    """As `change` does, but of values instead of texts and without loading a component's class."""
+    """Like `change`, but with values, not strings, and without importing a component's class."""
     for key, value in changes.items():
         section, name = key.split(".")
         old = getattr(recipe, section)

@@ -8,7 +8,7 @@ from ict.recipes.recipe import Component, Recipe
 
 
 def moons_recipes() -> Iterator[tuple[str, Recipe]]:
-    """The paper's figure; docs/moons.md tells how these settings were found."""
+    """The paper's figure. docs/moons.md describes how these settings were chosen."""
     supervised = Recipe(
         dataset=Component("moons"),
         network=Component("mlp"),

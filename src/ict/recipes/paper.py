@@ -1,4 +1,4 @@
-"""The paper's table cells: ICT's own rows here, every other method as its source ran it in `baselines`."""
+"""The paper's table cells: ICT and its supervised baselines. The other methods are in `baselines`."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,7 +10,7 @@ from ict.recipes.reported import REPORTED
 
 _LABELS = {"cifar10": (1000, 2000, 4000), "svhn": (250, 500, 1000)}
 _IMAGES = {
-    # the unlabeled pool is everything but validation; an epoch is one pass over it in batches of 100
+    # the unlabeled pool is everything except validation; an epoch is one pass over it in batches of 100
     "cifar10": Recipe(
         dataset=Component("cifar10"),
         network=Component("cnn13"),
@@ -18,7 +18,7 @@ _IMAGES = {
         split=Split(valid=5000),
         inputs=Inputs(pad=2, flip=True, scale="channels", zca="authors"),
         train=Train(steps=400 * 450),
-        eval=Eval(every=4 * 450),  # every fourth epoch: a look at 5,000 images costs as much as a dozen updates
+        eval=Eval(every=4 * 450),  # every fourth epoch: validation on 5,000 images costs as much as a dozen updates
     ),
     "svhn": Recipe(
         dataset=Component("svhn"),
@@ -35,12 +35,12 @@ _NOTES = {
     "supervised": "The paper does not say how this row was trained: ICT's data, network and number of updates.",
     "mixup": "The paper does not say how this row was trained: ICT's data, network, alpha and number of updates.",
     "manifold-mixup": "The paper does not say how this row was trained: ICT's data, network, alpha and number of "
-    "updates, mixed at the input or behind one of the three blocks, as its program can.",
-    "ict": "The paper's text or its program's choice; docs/deviations.md says which, and what neither has.",
-    "ict-no-teacher": "ICT's settings of this cell, the student as its own teacher; printed for CIFAR-10 alone.",
-    "ict-plain-supervised": "ICT's settings of this cell, the labeled batch not mixed; printed for CIFAR-10 alone.",
+    "updates, mixed at the input or after one of the three blocks, as its program can.",
+    "ict": "Settings of the paper's text or of its program; docs/deviations.md says which, and what is in neither.",
+    "ict-no-teacher": "ICT's settings of this cell, with the student as its own teacher; reported for CIFAR-10 only.",
+    "ict-plain-supervised": "ICT's settings of this cell, without mixing labeled examples; reported for CIFAR-10 only.",
 }
-_WRN_NOTE = "ICT's settings of the 13-layer network, as the paper says, for 600 epochs."
+_WRN_NOTE = "ICT's settings for the 13-layer network, as the paper says, for 600 epochs."
 
 
 def paper_recipes() -> Iterator[tuple[str, Recipe]]:
@@ -56,7 +56,7 @@ def _cells() -> Iterator[tuple[str, Recipe]]:
             cell = _supervised(ict) | cnn13_rows(ict.dataset, ict.split) | _ablated(ict)
             for method, recipe in cell.items():
                 yield f"{name}-{labels}/{method}", replace(recipe, note=recipe.note or _NOTES[method])
-        # the third table has the most labels alone
+        # the third table has only the most labels
         for method, recipe in wrn_rows(ict.dataset, ict.split).items():
             yield f"{name}-{labels}-wrn/{method}", recipe
         yield f"{name}-{labels}-wrn/ict", _wrn(ict)
@@ -77,7 +77,7 @@ def _ict(name: str, labels: int) -> Recipe:
 
 
 def _supervised(ict: Recipe) -> dict[str, Recipe]:
-    """Labels alone, on the same data and network and for as many updates."""
+    """Methods on labels only, with the same data, network and number of updates."""
     alpha = ict.algorithm.options["alpha"]
     algorithms = {
         "supervised": Component("supervised"),

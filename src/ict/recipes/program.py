@@ -1,7 +1,7 @@
-"""ICT's cells as the authors' program runs them, wherever a field of a recipe says so.
+"""ICT's cells with the settings of the authors' program, wherever a recipe has a field for them.
 
-Where the paper's text and the program differ, `<cell>/ict` follows the one or the other, or neither, and
-docs/deviations.md says which; here it is the program everywhere.
+Where the paper's text and the program differ, `<cell>/ict` follows one of them or neither (see docs/deviations.md).
+These recipes always follow the program.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from dataclasses import replace
 from ict.recipes.fast import Changes, changed
 from ict.recipes.recipe import Recipe
 
-# what the program does otherwise than `<cell>/ict`, which has its other choices already
+# the program's settings that differ from `<cell>/ict`
 _PROGRAM: Changes = {
     "algorithm.targets": "logits",
     "algorithm.logging_forwards": True,
@@ -18,7 +18,7 @@ _PROGRAM: Changes = {
     "train.labeled_order": "repeated",
     "eval.augmented_valid": True,
 }
-_NOTE = "The authors' program wherever a field says what it does; docs/deviations.md: what no field does."
+_NOTE = "The authors' program, wherever a recipe has a field for it; docs/deviations.md lists the rest."
 
 
 def program_recipes(paper: Mapping[str, Recipe]) -> Iterator[tuple[str, Recipe]]:

@@ -1,4 +1,4 @@
-"""A recipe: everything that decides a run's result except the seed, as data. Nothing here imports torch."""
+"""A recipe: everything that determines a run's result except the seed, as data. Imports no torch."""
 
 import dataclasses
 import hashlib
@@ -16,7 +16,7 @@ from ict.data import DATASETS
 from ict.engine.settings import LATER, Anchor, Average, Eval, Inputs, Optimizer, Rate, Split, Swa, Train
 from ict.networks import NETWORKS
 
-OWN = "own"  # the name of a dataset or network that the caller hands in
+OWN = "own"  # the name of a dataset or network that the caller passes in
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Component:
 
 @dataclass(frozen=True)
 class Reported:
-    """The paper's test error in percent, and its deviation where the paper gives one."""
+    """The paper's test error in percent, with its standard deviation if the paper reports one."""
 
     mean: float
     std: float | None = None
@@ -63,29 +63,29 @@ class Recipe:
     train: Train = field(default_factory=Train)
     anchor: Anchor = field(default_factory=Anchor)
     eval: Eval = field(default_factory=Eval)
-    name: str = ""  # as `ict list` shows it; neither this nor what follows changes what a run does
+    name: str = ""  # as in `ict list`; this and the fields below do not affect a run
     reported: Reported | None = None
-    note: str = ""  # where the settings come from, and where they differ from their source
+    note: str = ""  # the source of the settings, and the differences from it
 
     @property
     def outside_code(self) -> frozenset[str]:
-        """The components that are not of this package, such as "mine:Mine"."""
+        """The components from outside this package, such as "mine:Mine"."""
         return frozenset(name for kind in _COMPONENTS if is_outside(name := getattr(self, kind).name))
 
     def resolved(self) -> "Recipe":
-        """The same with every option of its components filled in and checked."""
+        """The recipe with all options of its components filled in and checked."""
         components: dict[str, Any] = {kind: _resolve(kind, getattr(self, kind)) for kind in _COMPONENTS}
         return dataclasses.replace(self, **components)
 
     def to_dict(self) -> dict[str, Any]:
-        """What a run does, as JSON."""
+        """All settings of a run, ready for JSON."""
         named: dict[str, Component] = {kind: getattr(self, kind) for kind in _COMPONENTS}
         components = {kind: {"name": component.name, **component.options} for kind, component in named.items()}
         return components | {name: dataclasses.asdict(getattr(self, name)) for name in _SECTIONS}
 
     @property
     def hash(self) -> str:
-        """Six hex digits that name a resolved recipe."""
+        """Six hex digits that identify a resolved recipe."""
         content = self.to_dict()
         for name, section in _SECTIONS.items():
             for f in dataclasses.fields(section):
@@ -97,9 +97,9 @@ class Recipe:
 
 
 def from_dict(content: Mapping[str, Any], name: str = "", allow_code: Collection[str] = ()) -> Recipe:
-    """The recipe that `to_dict` wrote; a run's recipe.json also has its name and what is the run's own.
+    """The recipe from the output of `to_dict`, or from a run's recipe.json, which also has a name and the run's seed.
 
-    Its components are registered ones, or among the names such as "mine:Mine" in `allow_code`.
+    Its components must be registered, or be listed in `allow_code` under names such as "mine:Mine".
     """
     name = _checked_name(content.get("name", name))
     own = ("name", "seed", "changed_at", "hashes", "prior")  # of a run
@@ -134,7 +134,7 @@ def _checked_name(name: Any) -> str:
 
 
 def change(recipe: Recipe, settings: Iterable[str]) -> Recipe:
-    """The recipe with `section.key=value` texts applied, and a component replaced by `algorithm=mixup` and the like."""
+    """The recipe with settings applied: strings such as `train.steps=500`, or `algorithm=mixup` for a component."""
     recipe = recipe.resolved()
     for setting in settings:
         key, equals, text = setting.partition("=")
@@ -159,7 +159,7 @@ def change(recipe: Recipe, settings: Iterable[str]) -> Recipe:
 
 
 def keys(recipe: Recipe) -> dict[str, Any]:
-    """Every key that can be set, with its type."""
+    """All keys that can be set, with their types."""
     targets: dict[str, Callable[..., Any]] = {**_SECTIONS}
     for kind, registry in _COMPONENTS.items():
         if (name := getattr(recipe, kind).name) != OWN:
@@ -180,7 +180,7 @@ def _resolve(kind: str, component: Component) -> Component:
 
 
 def _known_options(section: str, target: Callable[..., Any], names: Iterable[str]) -> dict[str, Option]:
-    """The options of a section or component, which all of `names` must be among."""
+    """The options of a section or component; a UserError if one of `names` is not among them."""
     known = options(target)
     for name in names:
         if name not in known:

@@ -1,7 +1,6 @@
-"""What the paper prints: its three tables and the ablations of its text, row by row.
+"""The numbers in the paper: its three tables and the ablations in its text, row by row.
 
-A row names the method whose recipes are its cells, so the same lines give a recipe its reported number and a table
-its rows.
+A row names the method of its recipes. So these lines give both a recipe its reported number and a table its rows.
 """
 
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from typing import NamedTuple
 
 from ict.recipes.recipe import Reported
 
-Number = tuple[float, float] | float | None  # mean and deviation, a mean alone, or nothing
+Number = tuple[float, float] | float | None  # mean and standard deviation, only a mean, or nothing
 
 
 @dataclass(frozen=True)
@@ -23,12 +22,12 @@ class Table:
     title: str
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
-    fast: str  # the fast recipe that its rows of ICT are of, in cells that have it
+    fast: str  # the fast recipe for its rows of ICT, in cells that have one
 
 
 class _Printed(NamedTuple):
     title: str
-    columns: dict[str, str]  # what the recipes' names start with, and the heading
+    columns: dict[str, str]  # from the start of the recipes' names to the column's heading
     rows: dict[tuple[str, str], tuple[Number, ...]]  # (title, method): test error in percent
     fast: str = "ict-fast"
 

@@ -1,4 +1,4 @@
-"""What every HTML report page shares.
+"""The parts that all HTML reports share.
 
 May import `base`.
 """

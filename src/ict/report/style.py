@@ -1,4 +1,4 @@
-"""How a report looks: calm, readable on a phone, on light and on dark, and without telling red from green."""
+"""The style of a report: calm, readable on a phone, in light and dark mode, and for color-blind readers."""
 
 STYLE = """
 :root {

@@ -1,4 +1,4 @@
-"""The trials of a study on a terminal while they run, or as lines where that is no terminal."""
+"""Shows the running trials of a study: a live table on a terminal, otherwise lines on stderr."""
 
 import sys
 import threading
@@ -17,34 +17,34 @@ from ict.experiment.console import percent
 from ict.experiment.live_table import clock
 from ict.studies.trial import Seen
 
-_ENDED = 5  # trials that are shown although they have ended
-_LOOK_SECONDS = 1.0
+_ENDED = 5  # finished trials in the table
+_REFRESH_SECONDS = 1.0
 
 
 class LiveStudy:
-    """The trials of a study, wherever they run, as its database tells of them."""
+    """The trials of a study on all machines, as its database has them."""
 
     def __init__(self, look: Callable[[], list[Seen]], title: Callable[[Seen], str]) -> None:
         """`title` names a trial."""
         self.look, self.title, self.began = look, title, time.monotonic()
         self.trials = look()
-        self.told = {trial.number for trial in self.trials if trial.finished}
+        self.printed = {trial.number for trial in self.trials if trial.finished}
 
     def refresh(self) -> list[str]:
-        """Look again; a line for each trial that has finished since the last time."""
+        """Read the database again. Returns a line for each trial that has finished since the last call."""
         try:
             self.trials = self.look()
         except UserError:
-            return []  # those who work on it will say what is wrong with the database
+            return []  # the workers report what is wrong with the database
         lines = []
         for trial in self.trials:
-            if trial.finished and trial.number not in self.told:
-                self.told.add(trial.number)
-                lines.append(f"{self.title(trial)}: {_ending(trial)} ({len(self.told)} of {len(self.trials)})")
+            if trial.finished and trial.number not in self.printed:
+                self.printed.add(trial.number)
+                lines.append(f"{self.title(trial)}: {_ending(trial)} ({len(self.printed)} of {len(self.trials)})")
         return lines
 
     def remaining(self) -> float | None:
-        """Seconds, by what whole runs take: of the same recipe where one is named, else of any; none: not known yet."""
+        """The estimated seconds left, from the time of whole runs of the same recipe, else of any; None: unknown."""
         wholes: dict[str, list[float]] = {}
         for trial in self.trials:
             if whole := _whole_seconds(trial):
@@ -59,7 +59,7 @@ class LiveStudy:
 
     def __rich__(self) -> Table:
         left = self.remaining()
-        done, running = len(self.told), sum(trial.outcome == "running" for trial in self.trials)
+        done, running = len(self.printed), sum(trial.outcome == "running" for trial in self.trials)
         table = Table("trial", "where", caption_justify="left")
         table.caption = (
             f"{done} of {len(self.trials)} done, {running} running; {clock(time.monotonic() - self.began)} elapsed, "
@@ -85,11 +85,11 @@ class LiveStudy:
 
 @contextmanager
 def watch_study(look: Callable[[], list[Seen]], title: Callable[[Seen], str]) -> Iterator[None]:
-    """A table on stderr for as long as this lasts, or a line for each finished trial when that is no terminal."""
+    """Show a live table on stderr inside, or print a line per finished trial if stderr is not a terminal."""
     study, over = LiveStudy(look, title), threading.Event()
     live = Live(console=Console(stderr=True), get_renderable=study.__rich__, transient=True, auto_refresh=False)
 
-    def tell() -> None:
+    def show() -> None:
         lines = study.refresh()
         if sys.stderr.isatty():
             live.refresh()
@@ -97,11 +97,11 @@ def watch_study(look: Callable[[], list[Seen]], title: Callable[[Seen], str]) ->
             sys.stderr.writelines(f"{line}\n" for line in lines)
             sys.stderr.flush()
 
-    def tell_on() -> None:
-        while not over.wait(_LOOK_SECONDS):
-            tell()
+    def keep_showing() -> None:
+        while not over.wait(_REFRESH_SECONDS):
+            show()
 
-    thread = threading.Thread(target=tell_on, daemon=True)
+    thread = threading.Thread(target=keep_showing, daemon=True)
     with live if sys.stderr.isatty() else nullcontext():
         thread.start()
         try:
@@ -109,7 +109,7 @@ def watch_study(look: Callable[[], list[Seen]], title: Callable[[Seen], str]) ->
         finally:
             over.set()
             thread.join()
-            tell()
+            show()
 
 
 def _where(trial: Seen) -> str:
@@ -119,7 +119,7 @@ def _where(trial: Seen) -> str:
 
 
 def _ending(trial: Seen) -> str:
-    """How a finished trial ended."""
+    """The outcome of a finished trial in words."""
     if "error" in trial.notes:
         return str(trial.notes["error"])
     if trial.outcome == "pruned":
@@ -134,7 +134,7 @@ def _group(trial: Seen) -> str:
 
 
 def _share(trial: Seen) -> float:
-    """How much of its updates are done."""
+    """The fraction of a trial's updates that are done."""
     progress = trial.notes.get("progress", {})
     if trial.outcome == "complete":
         return 1.0
@@ -142,7 +142,7 @@ def _share(trial: Seen) -> float:
 
 
 def _whole_seconds(trial: Seen) -> float | None:
-    """What the whole run took, or will by what it has taken."""
+    """The seconds of a whole run, estimated from its progress if it is not complete."""
     source = trial.notes.get("result" if trial.outcome == "complete" else "progress", {})
     seconds, share = source.get("seconds"), _share(trial)
     return seconds / share if seconds and share else None

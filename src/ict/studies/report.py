@@ -1,4 +1,4 @@
-"""A search as one web page that needs nothing else, from the content of its search.json alone."""
+"""The report of a search: one self-contained HTML page, from the content of its search.json only."""
 
 import base64
 import io
@@ -31,7 +31,7 @@ code { overflow-wrap: anywhere; }
 
 
 def page(summary: dict[str, Any]) -> str:
-    """HTML; every name in it is escaped."""
+    """The HTML page. All names are escaped."""
     rows, keys = summary["trials"], list(summary["space"])
     judged = [row for row in rows if row["valid_error"] is not None]
     body = [f"<h1>Search: {escape(summary['recipe'])}</h1>", _lead(summary)]
@@ -41,10 +41,10 @@ def page(summary: dict[str, Any]) -> str:
         body += ["<h2>History</h2>", _image(_history(judged), "validation error of each trial and the best so far")]
     if len(summary["importances"]) > 1:
         body += [
-            "<h2>What mattered</h2>",
-            _image(_importances(summary["importances"]), "share of each parameter"),
-            '<p class="note">The share of each parameter in what a forest of decision trees explains of the validation '
-            "error of the complete trials (mean decrease of impurity). With few trials it is a hint.</p>",
+            "<h2>Importance of the parameters</h2>",
+            _image(_importances(summary["importances"]), "importance of each parameter"),
+            '<p class="note">The share of each parameter in the variance of the validation error that a random forest '
+            "explains over the complete trials (mean decrease in impurity). With few trials it is only a hint.</p>",
         ]
     body += ["<h2>Trials</h2>", _table(rows, keys, _winner(summary))]
     return (
@@ -60,20 +60,20 @@ def _lead(summary: dict[str, Any]) -> str:
     rows, winner = summary["trials"], summary["winner"]
     counts = {outcome: sum(row["outcome"] == outcome for row in rows) for outcome in dict.fromkeys(_outcomes(rows))}
     if winner is None:
-        found = "No trial is complete yet."
+        result = "No trial is complete yet."
     else:
         params = ", ".join(f"{key} = {short(value)}" for key, value in winner["params"].items())
-        found = (
+        result = (
             f"The best is trial {winner['number']} with <code>{escape(params)}</code> and a validation error of "
-            f"<strong>{percent(winner['value'])}</strong>. Its recipe is <code>winner.json</code>: train with it by "
+            f"<strong>{percent(winner['value'])}</strong>. Its recipe is <code>winner.json</code>: train it with "
             "<code>ict train winner.json</code>."
         )
-    told = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+    outcomes = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
     return (
-        f"<p>{found}</p>\n<p class='note'>{len(rows)} trials ({told}); sampler {escape(summary['sampler'])}, seed "
-        f"{summary['seed']}, {escape(summary['mode'])} mode, bad trials {'' if summary['prune'] else 'not '}ended "
-        f"early. Chosen on the {escape(summary['chosen_on'])}. The smallest of many errors on one validation split is "
-        "too small by luck: only the test error of a fresh run says how good the winner is. "
+        f"<p>{result}</p>\n<p class='note'>{len(rows)} trials ({outcomes}); sampler {escape(summary['sampler'])}, seed "
+        f"{summary['seed']}, {escape(summary['mode'])} mode, bad trials {'' if summary['prune'] else 'not '}stopped "
+        f"early. Chosen by the {escape(summary['chosen_on'])}. The smallest of many errors on one validation split is "
+        "too optimistic: only the test error of a new run measures how good the winner is. "
         f"{escape(summary['machine'])}, {escape(summary['finished'][:10])}.</p>"
     )
 
@@ -87,7 +87,7 @@ def _outcomes(rows: Sequence[Row]) -> list[str]:
 
 
 def _table(rows: Sequence[Row], keys: Sequence[str], winner: int | None) -> str:
-    heads = ["trial", *keys, "validation error", "best on the way", "updates", "seconds", "outcome"]
+    heads = ["trial", *keys, "validation error", "best validation error", "updates", "seconds", "outcome"]
     lines = ["<tr>" + "".join(f"<th>{escape(head)}</th>" for head in heads) + "</tr>"]
     judged = sorted(rows, key=lambda row: (row["outcome"] != "complete", _or_infinity(row["valid_error"])))
     for row in judged:
@@ -111,7 +111,7 @@ def _outcome(row: Row) -> str:
 
 
 def _landscape(summary: dict[str, Any], rows: list[Row], keys: Sequence[str]) -> tuple[str, str]:
-    """Title and picture of the validation error over the parameters."""
+    """Title and image of the validation error over the parameters."""
     space = summary["space"]
     if len(keys) == 2 and all("choices" in space[key] for key in keys):
         return "Validation error over the grid", _image(
@@ -123,7 +123,7 @@ def _landscape(summary: dict[str, Any], rows: list[Row], keys: Sequence[str]) ->
 
 
 def _heat_map(rows: list[Row], keys: Sequence[str], space: dict[str, Any], winner: int | None) -> Figure:
-    """The first parameter downwards; the best of several trials in a cell; one that is not complete in brackets."""
+    """A heat map with the first parameter downwards and the best trial of each cell; incomplete ones in brackets."""
     down, across = (space[key]["choices"] for key in keys)
     figure = Figure(figsize=(max(4.0, 1.2 + 0.9 * len(across)), max(2.5, 1.2 + 0.55 * len(down))), layout="constrained")
     axes = figure.add_subplot()
@@ -166,7 +166,7 @@ def _line(rows: list[Row], key: str, space: dict[str, Any]) -> Figure:
 
 
 def _parallel(rows: list[Row], keys: Sequence[str], space: dict[str, Any]) -> Figure:
-    """A line for each trial through its values, from the bottom to the top of each parameter's axis."""
+    """A parallel-coordinates plot: a line per trial through its values on each parameter's axis."""
     figure = Figure(figsize=(max(5.0, 1.6 * (len(keys) + 1)), 4), layout="constrained")
     axes = figure.add_subplot()
     errors = [100 * row["valid_error"] for row in rows]
@@ -188,14 +188,14 @@ def _parallel(rows: list[Row], keys: Sequence[str], space: dict[str, Any]) -> Fi
     axes.set_xticks(range(len(keys) + 1), labels, fontsize=8, parse_math=False)
     axes.set_xlim(-0.2, len(keys) + 0.5)
     axes.set_yticks([])
-    axes.set_title("a line a trial; dotted: not complete", fontsize=9)
+    axes.set_title("one line per trial; dotted: not complete", fontsize=9)
     for side in axes.spines.values():
         side.set_visible(False)
     return figure
 
 
 def _height(value: Any, param: dict[str, Any]) -> float:
-    """Where on its axis, from 0 to 1, a value is."""
+    """The position of a value on its axis, from 0 to 1."""
     if choices := param.get("choices"):
         return float(choices.index(value) / max(len(choices) - 1, 1))
     scaled = math.log if param["scale"] == "log" else float
@@ -204,7 +204,7 @@ def _height(value: Any, param: dict[str, Any]) -> float:
 
 
 def _marks(param: dict[str, Any]) -> list[tuple[float, str]]:
-    """What is written beside an axis."""
+    """The positions and labels of the marks on an axis."""
     values = param.get("choices") or [param["low"], param["high"]]
     return [(_height(value, param), short(value)) for value in values]
 
@@ -216,7 +216,7 @@ def _history(rows: list[Row]) -> Figure:
     _scatter(axes, [row["number"] for row in rows], rows)
     complete = [row for row in rows if row["outcome"] == "complete"]
     best = [100 * min(row["valid_error"] for row in complete[: i + 1]) for i in range(len(complete))]
-    if complete:  # on to the last trial, which may not have been the best
+    if complete:  # extend the line to the last trial
         places = [*(row["number"] for row in complete), rows[-1]["number"]]
         axes.step(places, [*best, best[-1]], where="post", color="tab:green", label="best so far")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -237,7 +237,7 @@ def _importances(shares: dict[str, float]) -> Figure:
 
 
 def _scatter(axes: Axes, places: Sequence[float], rows: Sequence[Row]) -> None:
-    """A dot for each trial, hollow where it is not complete."""
+    """A dot per trial, hollow if it is not complete."""
     for done, fill, label in ((True, "tab:blue", "complete"), (False, "none", "not complete")):
         chosen = [i for i, row in enumerate(rows) if (row["outcome"] == "complete") is done]
         if chosen:
@@ -254,7 +254,7 @@ def _image(figure: Figure, alternative: str) -> str:
 
 
 def short(value: Any) -> str:
-    """A value in a few digits."""
+    """A value with few digits."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

@@ -1,4 +1,4 @@
-"""Hyper-parameter search: trials of a recipe, judged on the validation split alone. The test set is never read."""
+"""Hyper-parameter search: trials of a recipe, compared by validation error only. The test set is never read."""
 
 import hashlib
 import json
@@ -30,8 +30,8 @@ from ict.studies.trial import Seen
 from ict.studies.workers import Place, StudyPlan, TrialRun, run_plan
 
 Sampler = Literal["grid", "tpe", "random"]
-TRIALS = 20  # as many as the paper's grid has cells
-_UNJUDGED = 5  # trials that no other is compared with before they are complete
+TRIALS = 20  # the number of cells in the paper's grid
+_STARTUP_TRIALS = 5  # complete trials that are needed before pruning starts
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class SearchPlan(StudyPlan):
     out: Path
 
     test = False
-    keeps_diverged = True  # the sampler must learn of it
+    keeps_diverged = True  # the sampler must learn from it
 
     @property
     def description(self) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class SearchPlan(StudyPlan):
         return {param.key: _distribution(param) for param in self.space.params}
 
     def sampler(self, number: int) -> optuna.samplers.BaseSampler:
-        """Seeded by the trial's number: workers that start at once must not all draw the same."""
+        """A sampler seeded by the trial's number, so that workers that start together do not draw the same values."""
         seed = int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0])
         if self.sampler_name != "tpe":
             return optuna.samplers.RandomSampler(seed)
@@ -73,19 +73,19 @@ class SearchPlan(StudyPlan):
             return optuna.samplers.TPESampler(seed=seed, constant_liar=True)
 
     def pruner(self, trial_run: TrialRun) -> optuna.pruners.BasePruner | None:
-        """Not while the consistency loss is still growing: a strong one pays late."""
+        """A pruner that waits until the consistency weight has ramped up: a large weight pays off late."""
         if not self.prune:
             return None
         warmup = int(trial_run.recipe.train.rampup * trial_run.recipe.train.steps)
-        return optuna.pruners.MedianPruner(n_startup_trials=_UNJUDGED, n_warmup_steps=warmup)
+        return optuna.pruners.MedianPruner(n_startup_trials=_STARTUP_TRIALS, n_warmup_steps=warmup)
 
     def value(self, result: Result) -> float:
         if result["valid_error"] is None:
-            raise UserError("a trial has no validation examples to be judged by: leave out split.valid=0.")
+            raise UserError("a trial has no validation examples to compare it by: leave out split.valid=0.")
         return float(result["valid_error"])
 
     def finished(self, trial_run: TrialRun, result: Result) -> None:
-        """All that counts is in the study."""
+        """Nothing to do: the study has all results."""
 
 
 def plan_search(
@@ -100,10 +100,10 @@ def plan_search(
     study: str | None = None,
     out: Path | None = None,
 ) -> SearchPlan:
-    """A search, checked: the recipe, its data, its validation split and every value that a trial may get.
+    """Plan a search, and check the recipe, its data, its validation split and all values that a trial may get.
 
-    The same arguments name the same study; `trials`, `out` and `place` but for its mode are not among those that count.
-    Without a storage it is a file in the search's folder.
+    The same arguments name the same study, except `trials`, `out` and `place` (other than its mode). Without a storage,
+    the study is a file in the search's folder.
     """
     place = place or Place("")
     pick_device(place.device)
@@ -127,7 +127,7 @@ def plan_search(
 
 
 def search(plan: SearchPlan) -> dict[str, Any]:
-    """Run what is left of the search, then write its report."""
+    """Run the remaining trials of the search, then write its report."""
     written = plan.out / "search.json"
     if written.exists() and read_json(written).get("study") != plan.name:
         raise UserError(f"{plan.out} holds another search: name another folder with --out.")
@@ -139,7 +139,7 @@ def search(plan: SearchPlan) -> dict[str, Any]:
 
 
 def report(plan: SearchPlan) -> dict[str, Any]:
-    """Write search.json, report.html and, where a trial is complete, winner.json into the search's folder."""
+    """Write search.json, report.html and, if a trial is complete, winner.json into the search's folder."""
     if Storage(plan.place.storage).missing or not _is_known(plan):
         raise UserError(f"there is no study {plan.name} yet: run the same command without --report first.")
     with plan.study() as study:
@@ -166,7 +166,7 @@ def report(plan: SearchPlan) -> dict[str, Any]:
 
 
 def text(summary: dict[str, Any], out: Path) -> str:
-    """A finished search in a few lines."""
+    """A search's summary in a few lines."""
     rows, winner = summary["trials"], summary["winner"]
     outcomes = [row["outcome"] for row in rows]
     counts = ", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in dict.fromkeys(outcomes))
@@ -181,7 +181,7 @@ def text(summary: dict[str, Any], out: Path) -> str:
 
 
 def best(trials: Iterable[Seen]) -> Seen | None:
-    """The complete trial with the smallest validation error, the first of equals."""
+    """The complete trial with the smallest validation error, the first one if several are equal."""
     complete = [trial for trial in trials if trial.outcome == "complete" and trial.value is not None]
     return min(complete, key=lambda trial: (trial.value, trial.number), default=None)
 
@@ -217,7 +217,7 @@ def _check_grid(space: Space, trials: int | None) -> None:
     for param in space.params:
         if isinstance(param, Range):
             raise UserError(
-                f"--param {param.key} is a range, of which a grid has no cells: list values, or use --sampler tpe."
+                f"--param {param.key} is a range, which a grid cannot use: list values, or use --sampler tpe."
             )
     if trials is not None and trials < space.size:
         raise UserError(

@@ -1,4 +1,4 @@
-"""What a search may change: fields of a recipe, each with a list of choices or a range. Nothing here imports Optuna."""
+"""The parameters of a search: fields of a recipe, each with a list of choices or a range. Imports no Optuna."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from ict.recipes.recipe import Recipe, change, keys
 
 Value = float | int | str | bool | None
 Scale = Literal["log", "lin", "int"]
-# The grid in which the paper looks for both of its hyper-parameters.
+# The paper's search grid for its two hyper-parameters.
 PAPER: Mapping[str, tuple[Value, ...]] = {
     "train.weight": (1.0, 10.0, 20.0, 50.0, 100.0),
     "algorithm.alpha": (0.1, 0.2, 0.5, 1.0),
@@ -24,14 +24,14 @@ _FORMS = "0.1,0.2,0.5 or log:0.05:2 or lin:0:1 or int:1:8"
 
 @dataclass(frozen=True)
 class Choices:
-    """A few values, in the order in which they are shown."""
+    """A list of values; reports keep its order."""
 
     key: str
     values: tuple[Value, ...]
 
     @property
     def samples(self) -> tuple[Value, ...]:
-        """Values that must be possible for all of them to be."""
+        """Values to check; if these are valid, all are."""
         return self.values
 
     def to_dict(self) -> dict[str, Any]:
@@ -40,7 +40,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Range:
-    """Everything between two ends, both among it; evenly, or evenly in the logarithm; whole numbers alone for int."""
+    """A range that includes both ends: uniform ("lin"), log-uniform ("log") or of whole numbers ("int")."""
 
     key: str
     scale: Scale
@@ -65,23 +65,23 @@ class Space:
 
     @property
     def size(self) -> int:
-        """How many cells the grid has."""
+        """The number of cells of the grid."""
         return prod(len(param.values) for param in self.params if isinstance(param, Choices))
 
     def cells(self) -> list[dict[str, Value]]:
-        """Every combination, the last parameter changing first."""
+        """All combinations of values; the last parameter varies fastest."""
         columns = [param.values for param in self.params if isinstance(param, Choices)]
         return [dict(zip((p.key for p in self.params), cell, strict=True)) for cell in product(*columns)]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
+        """The space, ready for JSON."""
         return {param.key: param.to_dict() for param in self.params}
 
 
 def read_space(recipe: Recipe, texts: Iterable[str]) -> Space:
-    """The parameters that `texts` such as "algorithm.alpha=log:0.05:2" name, or else the paper's grid.
+    """The parameters in strings such as "algorithm.alpha=log:0.05:2", or else the paper's grid.
 
-    Every value that a trial may get is tried on the recipe, so that a mistake is found before anything runs.
+    All values that a trial may get are checked against the recipe, so that a mistake is reported before anything runs.
     """
     recipe = recipe.resolved()
     params = [_param(recipe, text) for text in texts] or _papers(recipe)
@@ -96,19 +96,19 @@ def read_space(recipe: Recipe, texts: Iterable[str]) -> Space:
 
 
 def apply(recipe: Recipe, values: Mapping[str, Value]) -> Recipe:
-    """The recipe with a trial's values in it."""
+    """The recipe with a trial's values."""
     return change(recipe, [f"{key}={value}" for key, value in values.items()])
 
 
 def _papers(recipe: Recipe) -> list[Choices | Range]:
-    """The paper's grid over those of its two parameters that change what the recipe does."""
+    """The paper's grid, restricted to the parameters that have an effect in the recipe."""
     algorithm = recipe.algorithm
     known = keys(recipe).keys() & PAPER.keys()
     if not ALGORITHMS.resolve(algorithm.name)(**algorithm.options).needs.views:
-        known -= {"train.weight"}  # there is no consistency loss to weigh
+        known -= {"train.weight"}  # there is no consistency loss
     if not known:
         raise UserError(
-            f"algorithm {algorithm.name} has neither of the parameters of the paper's grid ({', '.join(PAPER)}): "
+            f"algorithm {algorithm.name} has none of the parameters of the paper's grid ({', '.join(PAPER)}): "
             "name others, such as --param optimizer.lr=log:0.01:1."
         )
     return [Choices(key, values) for key, values in PAPER.items() if key in known]
@@ -148,7 +148,7 @@ def _range(key: str, hint: Any, values: str, scale: Scale, ends: str) -> Range:
 
 
 def _plain(hint: Any) -> Any:
-    """The type of a field's values other than none."""
+    """The type of a field's values other than None."""
     if get_origin(hint) in (Union, UnionType):
         (hint,) = (argument for argument in get_args(hint) if argument is not NoneType)
     return hint

@@ -26,11 +26,11 @@ def require_optuna() -> None:
         import optuna
     except ImportError:
         raise UserError("searches and trials need Optuna, which is missing: pip install 'ict-ssl[search]'.") from None
-    optuna.logging.set_verbosity(optuna.logging.ERROR)  # it would tell every trial in its own words
+    optuna.logging.set_verbosity(optuna.logging.ERROR)  # otherwise it prints a line for every trial
 
 
 class Storage:
-    """An address, checked; nothing is opened until something is asked for."""
+    """A checked database address. The database is opened on first use."""
 
     def __init__(self, address: str) -> None:
         require_optuna()
@@ -38,7 +38,7 @@ class Storage:
         self.is_sqlite = self.url.drivername == "sqlite"
 
     def __str__(self) -> str:
-        """Where it is, without user, password and options."""
+        """The address without user, password and options."""
         if self.is_sqlite:
             return str(self.url.database)
         port = f":{self.url.port}" if self.url.port else ""
@@ -46,11 +46,11 @@ class Storage:
 
     @property
     def missing(self) -> bool:
-        """Whether it is a file that is not there yet."""
+        """Whether it is a file that does not exist yet."""
         return self.is_sqlite and not Path(str(self.url.database)).exists()
 
     def connect(self) -> "RDBStorage":
-        """Optuna's storage, its tables made where there are none. Two workers may come at the same moment."""
+        """Optuna's storage, with its tables created if missing. Two workers may do this at the same time."""
         from optuna.storages import RDBStorage
 
         connect = {"timeout": _LOCK_SECONDS} if self.is_sqlite else {"connect_timeout": _CONNECT_SECONDS}
@@ -59,20 +59,20 @@ class Storage:
             try:
                 return RDBStorage(self.url.render_as_string(hide_password=False), engine_kwargs=engine)
             except RuntimeError:
-                raise StorageError(f"storage {self} was made by another version of Optuna: use a new one.") from None
+                raise StorageError(f"storage {self} is of another version of Optuna: use a new one.") from None
 
     def lock(self, name: str) -> AbstractContextManager[None]:
-        """Held by one process at a time, and by none that has ended, however it ended."""
+        """A lock that one process holds at a time. It is released when that process ends, even by a crash."""
         return self._file_lock() if self.is_sqlite else self._advisory_lock(name)
 
     def close(self) -> None:
-        """Give back what locks have used; connections of `connect` are the caller's."""
+        """Close the connections of locks. Those of `connect` belong to the caller."""
         if "_engine" in vars(self):
             self._engine.dispose()
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """Trouble with the database becomes one sentence."""
+        """Turn database errors into a StorageError with one sentence."""
         from optuna.exceptions import StorageInternalError
         from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
@@ -108,13 +108,13 @@ class Storage:
 
     @cached_property
     def _engine(self) -> "Engine":
-        """For locks alone: each is a transaction of its own, around those of Optuna."""
+        """Used only for locks: each is a transaction of its own, around those of Optuna."""
         from sqlalchemy import create_engine
 
         return create_engine(self.url, pool_pre_ping=True, connect_args={"connect_timeout": _CONNECT_SECONDS})
 
     def _scrubbed(self, message: str) -> str:
-        """Its first line without the password, in whatever form a driver might repeat it."""
+        """The first line of a message without the password, in any form that a driver may repeat."""
         line = (message.splitlines() or ["no reason was given"])[0].strip().rstrip(".")
         secrets = [self.url.password, *(v for k, v in self.url.query.items() if "pass" in k)]
         for secret in (str(secret) for secret in secrets if secret):
@@ -124,11 +124,11 @@ class Storage:
 
 
 class StorageError(UserError):
-    """The database cannot be reached or used, now."""
+    """The database cannot be reached or used at the moment."""
 
 
 def _parsed(address: str) -> "URL":
-    """Never repeats the address: what cannot be read may hold a password anywhere."""
+    """Parse an address. Errors never repeat it, since a malformed one may contain a password anywhere."""
     from sqlalchemy import make_url
     from sqlalchemy.exc import ArgumentError
 
@@ -142,7 +142,9 @@ def _parsed(address: str) -> "URL":
     if kind not in ("postgresql", "postgres"):
         raise UserError(f"the storage is neither a SQLite file nor a PostgreSQL server: write {_FORM}.")
     if "@" in (url.host or ""):
-        raise UserError(f"the address of the storage has more than one @: write {_FORM}, and %40 for an @ in a word.")
+        raise UserError(
+            f"the address of the storage has more than one @: write {_FORM}, and %40 for an @ in a password."
+        )
     try:
         import psycopg  # noqa: F401
     except ImportError:

@@ -1,12 +1,12 @@
 """A study: trials in a database, shared by any number of workers on any machines.
 
-A study has all its trials from the start; each waits, runs or is finished. A worker claims one that waits, and a trial
-whose worker died waits again: it keeps its number, its parameters and its folder, so none is lost or counted twice.
-Every change of state is made under one lock, which no dead process can hold.
+A study has all its trials from the start. Each is waiting, running or finished. A worker claims a waiting trial. If the
+worker dies, the trial waits again with the same number, parameters and folder, so no trial is lost or counted twice.
+Every change of state happens under one lock, which a dead process cannot hold.
 
-A running trial carries the name of its worker and a count that grows as long as the worker lives. Whoever sees the
-same count for `grace` seconds of its own clock puts the trial back; no two clocks are compared. A worker that was only
-asleep finds the trial no longer its own, and drops it.
+A running trial has the key of its worker and a counter that the worker increments: its heartbeat. A process that sees
+the same count for `grace` seconds of its own clock puts the trial back; clocks are never compared. A worker that was
+only suspended then notices that the trial is no longer its own, and drops it.
 """
 
 import os
@@ -36,17 +36,17 @@ _OUTCOMES: dict[TrialState, Outcome] = {
     TrialState.FAIL: "failed",
 }
 _STATES = {outcome: state for state, outcome in _OUTCOMES.items()}
-_BEATS = 6  # in a period of grace, or more
-_BEAT_SECONDS = 5.0  # for those who watch
+_BEATS = 6  # the fewest heartbeats in a grace period
+_BEAT_SECONDS = 5.0  # the longest time between heartbeats, for the live table
 
 
 class Lost(Exception):
-    """The trial is another worker's by now, or finished."""
+    """The trial now belongs to another worker, or is finished."""
 
 
 @dataclass(frozen=True)
 class Slot:
-    """A trial to be made: what is fixed of its parameters, and what is noted with it."""
+    """A trial to create: its fixed parameters and its notes."""
 
     params: Mapping[str, Any] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
@@ -58,13 +58,13 @@ class Claim:
 
     trial: optuna.Trial
     seen: Seen
-    key: str  # in the trial's notes for as long as it is ours
+    key: str  # is in the trial's notes while this process owns it
 
 
 class Study:
     def __init__(self, storage: Storage, name: str, grace: float) -> None:
         self.storage, self.name, self.grace = storage, name, grace
-        self._heard: dict[int, tuple[Any, float]] = {}  # by trial: its last count, and when that was first seen
+        self._heard: dict[int, tuple[Any, float]] = {}  # by trial: its last heartbeat, and when that was first seen
         with storage.told():
             self._optuna = storage.connect()
 
@@ -79,7 +79,7 @@ class Study:
         self.storage.close()
 
     def open(self, description: Mapping[str, Any]) -> None:
-        """Make the study, or join the one of that name if it was made for the same."""
+        """Create the study, or join the existing one of that name if its description is the same."""
         with self._changing():
             study = optuna.create_study(storage=self._optuna, study_name=self.name, load_if_exists=True)
             old = study.user_attrs.get("description")
@@ -87,8 +87,8 @@ class Study:
                 study.set_user_attr("description", dict(description))
             elif differing := sorted(k for k in old.keys() | description if old.get(k) != description.get(k)):
                 raise UserError(
-                    f"the study {self.name} in {self.storage} was made for another {', '.join(differing)}: "
-                    "name another one with --study."
+                    f"the study {self.name} in {self.storage} was created for another {', '.join(differing)}: "
+                    "choose another name with --study."
                 )
         self._study = study
 
@@ -97,12 +97,12 @@ class Study:
             return self.name in optuna.get_all_study_names(self._optuna)
 
     def fill(self, slots: Sequence[Slot]) -> None:
-        """Make the trials that are not there yet; the first is trial 0, and so on."""
+        """Create the missing trials; the first slot is trial 0, and so on."""
         with self._changing():
             self._add(slots[len(self._study.get_trials(deepcopy=False)) :])
 
     def add_missing(self, slots: Sequence[Slot]) -> None:
-        """Make a trial for each slot unless one with its notes waits, runs or is complete."""
+        """Create a trial for each slot, unless one with its notes is waiting, running or complete."""
         with self._changing():
             alive = [_seen(trial).notes for trial in self._study.get_trials(deepcopy=False) if _alive(trial)]
             self._add([s for s in slots if not any(s.notes.items() <= notes.items() for notes in alive)])
@@ -113,7 +113,7 @@ class Study:
         sampler: Callable[[int], optuna.samplers.BaseSampler],
         worker: Mapping[str, Any],
     ) -> Claim | None:
-        """The first trial that waits, now ours and with all its parameters; `sampler` makes one for its number."""
+        """Claim the first waiting trial and choose its parameters. `sampler` gets the trial's number."""
         with self._changing():
             self._put_back_silent()
             waiting = self._study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
@@ -126,15 +126,15 @@ class Study:
             return Claim(trial, self._look(trial), key)
 
     def beat(self, claim: Claim, progress: Mapping[str, Any]) -> None:
-        """Say that we live, and how far we are; raises Lost where the trial is no longer ours."""
+        """Write a heartbeat and the progress. Raises Lost if the trial is no longer ours."""
         with self._changing():
             beats = self._own(claim).notes.get("progress", {}).get("beats", 0)
             claim.trial.set_user_attr("progress", {**progress, "beats": beats + 1, "key": claim.key})
 
     def report(self, claim: Claim, step: int, value: float, pruner: optuna.pruners.BasePruner | None) -> bool:
-        """Note a validation error; whether the trial should end here."""
+        """Record a validation error. Returns whether the trial should stop."""
         with self._changing():
-            if step not in self._own(claim).curve:  # a resumed trial comes by the same steps again
+            if step not in self._own(claim).curve:  # a resumed trial repeats steps
                 claim.trial.report(value, step)
         if pruner is None:
             return False
@@ -145,7 +145,7 @@ class Study:
     def finish(
         self, claim: Claim, outcome: Literal["complete", "pruned", "failed"], value: float | None, **notes: Any
     ) -> None:
-        """Raises Lost where the trial is no longer ours: somebody else's result counts."""
+        """Finish the trial. Raises Lost if it is no longer ours; then another worker's result counts."""
         with self._changing():
             self._own(claim)
             for name, note in notes.items():
@@ -153,7 +153,7 @@ class Study:
             self._study.tell(claim.trial, value, state=_STATES[outcome])
 
     def release(self, claim: Claim) -> None:
-        """Let somebody else go on with it."""
+        """Give the trial back, so that another worker can continue it."""
         with self._changing():
             self._own(claim)
             self._optuna.set_trial_state_values(claim.trial._trial_id, TrialState.WAITING)
@@ -163,9 +163,9 @@ class Study:
             return [_seen(trial) for trial in self._study.get_trials(deepcopy=False)]
 
     def importances(self) -> dict[str, float]:
-        """The share of each parameter in what a forest of trees explains of the validation error; they sum to 1.
+        """The share of each parameter in the variance of the validation error that a random forest explains; sum 1.
 
-        Functional analysis of variance, Optuna's default, is far off on logarithmic ranges with a few dozen trials.
+        Functional ANOVA, Optuna's default, is inaccurate on logarithmic ranges with a few dozen trials.
         """
         evaluator = optuna.importance.MeanDecreaseImpurityImportanceEvaluator(seed=0)
         with self.storage.told(), warnings.catch_warnings(action="ignore"):
@@ -188,7 +188,7 @@ class Study:
         return _seen(self._optuna.get_trial(trial._trial_id))
 
     def _own(self, claim: Claim) -> Seen:
-        """The trial as it is now, if it is still ours."""
+        """The trial's current snapshot. Raises Lost if it is no longer ours."""
         seen = self._look(claim.trial)
         if seen.outcome != "running" or seen.notes.get("worker", {}).get("key") != claim.key:
             raise Lost(f"trial {seen.number} of {self.name}")
@@ -208,10 +208,10 @@ class Study:
 
 
 class Pulse:
-    """Beats for a claim in a thread of its own while a trial runs; `check` raises Lost once that is known."""
+    """Writes heartbeats from a thread while a trial runs. `check` raises Lost once the trial is no longer ours."""
 
     def __init__(self, study: Study, claim: Claim, progress: Mapping[str, Any]) -> None:
-        """`progress`, which the caller keeps up to date, goes out with every beat."""
+        """`progress`, which the caller updates, is written with every heartbeat."""
         self.study, self.claim, self.progress = study, claim, progress
         self._lost, self._over = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True)
@@ -236,7 +236,7 @@ class Pulse:
                 self._lost.set()
                 return
             except StorageError:
-                pass  # the next beat may get through; training needs no database
+                pass  # the next heartbeat may succeed; training does not need the database
             self._over.wait(min(self.study.grace / _BEATS, _BEAT_SECONDS))
 
 

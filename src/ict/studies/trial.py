@@ -1,4 +1,4 @@
-"""A trial of a study as everyone sees it. Nothing here imports Optuna, so that tables and pages need none."""
+"""A snapshot of a trial of a study. Imports no Optuna, so that tables and pages need none."""
 
 from dataclasses import dataclass
 from typing import Any, Literal

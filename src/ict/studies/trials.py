@@ -1,4 +1,4 @@
-"""Runs of recipes over seeds, spread over workers, GPUs and machines; a result file for each."""
+"""Runs recipes over seeds, spread over workers, GPUs and machines, with one result file per run."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ from ict.studies.study import Slot
 from ict.studies.trial import Seen
 from ict.studies.workers import Place, StudyPlan, TrialRun, run_plan
 
-RESULTS = Path("results/trials")  # where `ict table` finds them
+RESULTS = Path("results/trials")  # a folder that `ict table` reads
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,14 @@ class TrialsPlan(StudyPlan):
         return [Slot(notes=_notes(run)) for run in self.runs]
 
     def trial_run(self, trial: Seen) -> TrialRun:
-        (found,) = (run for run in self.runs if _stands_for(trial.notes, run))
-        return found
+        (matching,) = (run for run in self.runs if _stands_for(trial.notes, run))
+        return matching
 
     def pruner(self, trial_run: TrialRun) -> None:
-        """Every run counts."""
+        """No pruning: every run counts."""
 
     def value(self, result: Result) -> float:
-        return float(result["test_error"] or 0.0)  # no choice is made by it
+        return float(result["test_error"] or 0.0)  # nothing is chosen by it
 
     def finished(self, trial_run: TrialRun, result: Result) -> None:
         path = self.result_file(trial_run)
@@ -69,7 +69,7 @@ def plan_trials(
     out: Path | None = None,
     results: Path = RESULTS,
 ) -> TrialsPlan:
-    """Every recipe with every seed, checked as far as that needs no data. The same arguments name the same study."""
+    """Plan a run of every recipe with every seed; checks all but the data. The same arguments name the same study."""
     place = place or Place("")
     pick_device(place.device)
     home = out or Path("runs/trials-fast" if place.mode == "fast" else "runs/trials")
@@ -86,7 +86,7 @@ def plan_trials(
 
 
 def run_trials(plan: TrialsPlan) -> list[Seen]:
-    """Run what is not complete, also what failed before; the last trial of each run. Writes every run's result."""
+    """Run all that is not complete, also failed runs, and write the results. Returns the last trial of each run."""
     with plan.study() as study:
         study.add_missing(plan.slots)
         if not all(trial.finished for trial in study.look()):
@@ -98,12 +98,12 @@ def run_trials(plan: TrialsPlan) -> list[Seen]:
     for trial_run, trial in zip(plan.runs, ended, strict=True):
         path = plan.result_file(trial_run)
         if trial.outcome == "complete" and not (path.exists() and read_json(path) == trial.notes["result"]):
-            plan.finished(trial_run, trial.notes["result"])  # it ran on another machine
+            plan.finished(trial_run, trial.notes["result"])  # the trial ran on another machine
     return ended
 
 
 def _check_data(plan: TrialsPlan) -> None:
-    """A machine without the data would fail one trial after the other."""
+    """Check that this machine has the data; without it every trial would fail."""
     checked: list[Component] = []
     for trial_run in plan.runs:
         if trial_run.recipe.dataset not in checked:
@@ -112,7 +112,7 @@ def _check_data(plan: TrialsPlan) -> None:
 
 
 def text(plan: TrialsPlan, ended: Sequence[Seen]) -> str:
-    """A line for each recipe: mean and deviation over its seeds; then what failed, and where the results are."""
+    """A line per recipe with mean and standard deviation over seeds, then the failures and the folder of results."""
     lines = []
     for name in dict.fromkeys(trial_run.recipe.name for trial_run in plan.runs):
         results = [t.notes["result"] for t in ended if t.notes["recipe"] == name and t.outcome == "complete"]
@@ -127,7 +127,7 @@ MOST_SEEDS = 10_000
 
 
 def read_seeds(text: str) -> list[int]:
-    """The numbers in a text such as 0-2 or 0,3,5-7, each once; at most 10,000."""
+    """The seeds in a string such as 0-2 or 0,3,5-7, without duplicates; at most 10,000."""
     seeds: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"(\d{1,18})(?:-(\d{1,18}))?", part.strip())
@@ -145,7 +145,7 @@ def title(trial: Seen) -> str:
 
 
 def _description(runs: Iterable[TrialRun], mode: str) -> dict[str, Any]:
-    """The same for the same runs in whatever order they are named."""
+    """A description of the runs that does not depend on their order."""
     return {"cells": sorted(map(_notes, runs), key=lambda notes: sorted(map(str, notes.values()))), "mode": mode}
 
 

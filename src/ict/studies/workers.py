@@ -1,4 +1,4 @@
-"""Workers of a study: claim a trial, train it, note how it ended, until none is left that waits or runs."""
+"""Workers of a study: claim a trial, train it and record the outcome, until no trial is waiting or running."""
 
 import os
 import signal
@@ -35,21 +35,21 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Place:
-    """Where and how trials run: what this process decides for itself, whatever study it joins."""
+    """Where and how trials run: the choices of this process, which do not depend on the study."""
 
-    storage: str = field(repr=False)  # may hold a password
+    storage: str = field(repr=False)  # may contain a password
     workers: int | None = None
     device: Device = "auto"
     mode: Mode = "exact"
     data_dir: Path | None = None
-    grace: float = GRACE  # seconds of silence after which a worker counts as dead
-    timeout: float | None = None  # seconds after which no further trial is begun
+    grace: float = GRACE  # seconds without a heartbeat after which a worker counts as dead
+    timeout: float | None = None  # seconds after which no new trial starts
     checkpoint_seconds: float = 10.0
 
 
 @dataclass(frozen=True)
 class TrialRun:
-    """A run that a trial stands for."""
+    """The run of a trial."""
 
     recipe: Recipe
     seed: int
@@ -58,18 +58,18 @@ class TrialRun:
 
 @dataclass(frozen=True)
 class StudyPlan(ABC):
-    """What a study runs. It travels to the workers."""
+    """What a study runs. It is sent to the workers."""
 
     place: Place
     name: str  # of the study
 
     test = True  # whether the test set is evaluated at the end of a run
-    keeps_diverged = False  # whether a run that diverges is a result, if a bad one
+    keeps_diverged = False  # whether a diverged run counts as a (bad) result, not as a failure
 
     @property
     @abstractmethod
     def description(self) -> dict[str, Any]:
-        """What two commands must agree on to work on the same study."""
+        """The settings that two commands must share to work on the same study."""
 
     @property
     @abstractmethod
@@ -83,34 +83,34 @@ class StudyPlan(ABC):
         return {}
 
     def sampler(self, number: int) -> optuna.samplers.BaseSampler:
-        """The one that chooses what is open of a trial."""
+        """The sampler that chooses the open parameters of a trial."""
         return optuna.samplers.RandomSampler(number)
 
     @abstractmethod
     def pruner(self, trial_run: TrialRun) -> optuna.pruners.BasePruner | None:
-        """What ends bad trials early, if anything does."""
+        """The pruner that stops bad trials early, or None."""
 
     @abstractmethod
     def value(self, result: Result) -> float:
-        """What a finished trial is judged by."""
+        """The value by which finished trials are compared."""
 
     @abstractmethod
     def finished(self, trial_run: TrialRun, result: Result) -> None:
-        """Called where the trial ran, when it is complete."""
+        """Called when a trial is complete, on the machine where it ran."""
 
     def connect(self) -> Study:
-        """The study, not open yet."""
+        """The study, before `open`."""
         return Study(Storage(self.place.storage), self.name, self.place.grace)
 
     def study(self) -> Study:
-        """The study, open."""
+        """The study, opened."""
         study = self.connect()
         study.open(self.description)
         return study
 
 
 def run_plan(plan: StudyPlan) -> None:
-    """Work on an open study here until it is done or the time is up."""
+    """Work on the study on this machine until it is done or the time is up."""
     gpus = _gpus(plan.place.device)
     workers = plan.place.workers or len(gpus) or os.cpu_count() or 1
     with plan.study() as study:
@@ -123,7 +123,7 @@ def run_plan(plan: StudyPlan) -> None:
         return
     with crew(workers, serve) as pipes:
         for i, pipe in enumerate(pipes):
-            with suppress(BrokenPipeError):  # it died already, which is told below
+            with suppress(BrokenPipeError):  # the worker died already, which is reported below
                 pipe.send((plan, gpus[i % len(gpus)] if gpus else None))
         died, busy = 0, list(pipes)
         while busy:
@@ -133,35 +133,35 @@ def run_plan(plan: StudyPlan) -> None:
                 try:
                     kind, problem = pipe.recv()
                 except (EOFError, OSError):
-                    died += 1  # the others take up its trial
+                    died += 1  # the others continue its trial
                     continue
                 if kind == "failed":
                     raise problem
     if died == workers:
-        raise UserError("every worker was ended from outside, perhaps for want of memory: try fewer --workers.")
+        raise UserError("every worker was killed, perhaps for lack of memory: try fewer --workers.")
 
 
 def serve(pipe: Pipe, order: tuple[StudyPlan, str | None]) -> tuple[str, Any]:
-    """What a process of a crew does with a plan and a GPU."""
+    """The main function of a worker process."""
     plan, gpu = order
     if gpu is not None:
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # CUDA looks at it once, at its first use
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # CUDA reads it once, at its first use
     try:
         work(plan, gpu, pipe)
     except Exception as problem:
-        problem.add_note(traceback.format_exc())  # pickling drops the traceback itself
+        problem.add_note(traceback.format_exc())  # pickling drops the traceback
         return "failed", problem
     return "done", None
 
 
 def work(plan: StudyPlan, gpu: str | None = None, pipe: Pipe | None = None) -> None:
-    """Run trials one after the other. It stays while others run theirs, to take up those of a worker that dies."""
+    """Run trials one after the other. Waits while others run theirs, to continue the trial of a worker that dies."""
     began, timeout = time.monotonic(), plan.place.timeout
     with plan.study() as study:
         while timeout is None or time.monotonic() - began < timeout:
             claim = _patiently(lambda: study.claim(plan.distributions, plan.sampler, {"gpu": gpu}))
             if claim is not None:
-                with suppress(FolderInUse):  # by a worker that was only asleep; it will find the trial lost, and leave
+                with suppress(FolderInUse):  # by a worker that was only suspended; it will raise Lost and leave
                     _run(plan, study, claim, pipe)
                     continue
             elif all(trial.finished for trial in _patiently(study.look)):
@@ -171,7 +171,7 @@ def work(plan: StudyPlan, gpu: str | None = None, pipe: Pipe | None = None) -> N
 
 
 def _run(plan: StudyPlan, study: Study, claim: Claim, pipe: Pipe | None) -> None:
-    """Train a claimed trial to whatever end it takes."""
+    """Train a claimed trial and record its outcome."""
     place = plan.place
     progress: dict[str, Any] = {}
     try:
@@ -230,23 +230,23 @@ def _run(plan: StudyPlan, study: Study, claim: Claim, pipe: Pipe | None) -> None
 def _judge(
     study: Study, claim: Claim, step: int, trial_run: TrialRun, error: float, pruner: optuna.pruners.BasePruner | None
 ) -> None:
-    """Note a validation error and end the trial if it is a bad one; at its last step there is nothing to save."""
+    """Record a validation error and stop the trial if it is bad. At its last step stopping would save nothing."""
     try:
         bad = study.report(claim, step, error, pruner)
     except StorageError:
-        return  # what is known so far is no reason to stop
+        return  # without the database there is no reason to stop
     if bad and step < trial_run.recipe.train.steps:
         raise optuna.TrialPruned
 
 
 def _hand_in(study: Study, claim: Claim, outcome: Any, value: float | None, **notes: Any) -> None:
-    """Finish a trial, unless somebody else has."""
+    """Finish a trial, unless another worker has."""
     with suppress(Lost):
         _patiently(lambda: study.finish(claim, outcome, value, **notes))
 
 
 def _patiently(attempt: Callable[[], Answer]) -> Answer:
-    """A database that is away for a minute or two costs nothing."""
+    """Retry for about two minutes while the database cannot be reached."""
     for seconds in _PATIENCE:
         try:
             return attempt()
@@ -256,14 +256,14 @@ def _patiently(attempt: Callable[[], Answer]) -> Answer:
 
 
 def _end_with_parent(pipe: Pipe | None) -> None:
-    """Stop where the parent is gone, however it went: nothing but the pipe's end can come in."""
+    """Stop if the parent process is gone: then the pipe reports its end, and nothing else is ever sent."""
     if pipe is not None and pipe.poll():
         raise KeyboardInterrupt
 
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """No second signal may cut short what a stopped worker still has to say."""
+    """Ignore signals inside, so that a second one cannot stop a worker that is giving back its trial."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -276,7 +276,7 @@ def _deaf() -> Iterator[None]:
 
 
 def _gpus(device: Device) -> Sequence[str]:
-    """The GPUs that this process may use, by the names under which CUDA knows them."""
+    """The GPUs that this process may use, by CUDA's names."""
     if pick_device(device).type != "cuda":
         return []
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
