@@ -112,7 +112,7 @@ def test_fresh(one_file: Server, tmp_path: Path) -> None:
     assert names(folder) == ["train_32x32.mat"]
     assert one_file.asked == [None]
     assert said == [
-        f"fetching {one_file.base_url}/train_32x32.mat",
+        f"downloading {one_file.base_url}/train_32x32.mat",
         f"{folder / 'train_32x32.mat'} is ready.",
     ]
 
@@ -128,7 +128,7 @@ def test_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("chunked", [False, True])
 def test_a_cut_connection_is_continued(one_file: Server, tmp_path: Path, chunked: bool) -> None:
     one_file.cut, one_file.chunked = 1_000_000, chunked
-    with pytest.raises(UserError, match=r"what came is kept in .*\.part, and the same command continues"):
+    with pytest.raises(UserError, match=r"run the same command to continue; .*\.part holds the first part"):
         download("svhn", tmp_path)
     assert names(tmp_path) == ["train_32x32.mat.part"]
     have = (tmp_path / "train_32x32.mat.part").stat().st_size
@@ -198,8 +198,11 @@ def test_another_file_in_the_way_is_not_touched(one_file: Server, tmp_path: Path
 
 def test_no_such_file_no_such_server_no_such_scheme(one_file: Server, tmp_path: Path) -> None:
     for base_url, why in (
-        (one_file.base_url + "/elsewhere", "was not fetched .*404.*: mend that, or name another server with --url"),
-        ("http://127.0.0.1:1", "was not fetched .*refused"),
+        (
+            one_file.base_url + "/elsewhere",
+            "could not be downloaded .*404.*: fix that, or name another server with --url",
+        ),
+        ("http://127.0.0.1:1", "could not be downloaded .*refused"),
         ("nonsense", "--url is nonsense: give the address of a server"),
         ("http://", "--url is http://: give the address of a server"),
         ("file:///tmp", "--url is file:///tmp: give the address of a server"),
@@ -215,7 +218,7 @@ def test_no_such_file_no_such_server_no_such_scheme(one_file: Server, tmp_path: 
 def test_a_silent_server(one_file: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TIMEOUT", 0.1)
     one_file.cut, one_file.stall = 2000, 0.5
-    with pytest.raises(UserError, match=r"timed out.*the same command continues"):
+    with pytest.raises(UserError, match=r"timed out.*run the same command to continue"):
         download("svhn", tmp_path)
     assert (tmp_path / "train_32x32.mat.part").read_bytes() == BODY[:2000]
 
@@ -293,7 +296,7 @@ def test_an_archive_put_there_by_hand(cifar: Server, tmp_path: Path) -> None:
 def test_a_damaged_folder_is_the_users_to_delete(cifar: Server, tmp_path: Path) -> None:
     download("cifar10", tmp_path)
     (tmp_path / "cifar-10-batches-bin" / "test_batch.bin").write_bytes(b"")
-    with pytest.raises(UserError, match="is there but cannot be read as cifar10: delete it"):
+    with pytest.raises(UserError, match="exists but cannot be read as cifar10: delete it"):
         download("cifar10", tmp_path)
     assert len(cifar.asked) == 1
 

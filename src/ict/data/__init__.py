@@ -1,4 +1,7 @@
-"""Datasets by name. A reader is called as reader(folder, seed, **options) and returns a `Dataset`."""
+"""Datasets by name. A reader is called as reader(folder, seed, **options) and returns a `Dataset`.
+
+May import `base`, `contract` and `ops`.
+"""
 
 from ict.base.registry import Entry, Registry
 
@@ -9,7 +12,7 @@ DATASETS = Registry(
         "moons": Entry("moons:moons", "two interleaved half circles, as in the paper's figure"),
         "digits": Entry("digits:digits", "scikit-learn's 8x8 scans of handwritten digits; needs no download"),
         "cifar10": Entry("cifar10:cifar10", "CIFAR-10 from its official binary or Python batches"),
-        "shards": Entry("shards:shards", "a folder of arrays that 'ict shard' wrote, for data beyond memory"),
-        "svhn": Entry("svhn:svhn", "Street InputTransform House Numbers from the official .mat files"),
+        "shards": Entry("shards:shards", "a folder of arrays that 'ict shard' wrote, for data larger than memory"),
+        "svhn": Entry("svhn:svhn", "Street View House Numbers from the official .mat files"),
     },
 )

@@ -1,4 +1,4 @@
-"""From arrays as users have them to what a network gets: one layout, one scale; as data, so that it can be saved."""
+"""Turns users' arrays into network inputs with one layout and one scale. Plain data, so that it can be saved."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from ict.base.array_types import Array
 from ict.base.errors import UserError
 
 _FEW = (1, 2, 3, 4)  # channels
-_CHUNK = 2**24  # numbers in float64 at a time: examples may be more than memory holds in that form
+_CHUNK = 2**24  # numbers converted to float64 at a time: memory may not hold all examples in that form
 
 
 @dataclass(frozen=True)
 class ArrayInputs:
-    """Examples of one shape to float32 [n, features] or [n, c, h, w] with zero mean and unit deviation."""
+    """Converts examples of one shape to float32 [n, features] or [n, c, h, w] with zero mean and unit deviation."""
 
-    shape: tuple[int, ...]  # of one example, as users have it
+    shape: tuple[int, ...]  # of one example in the user's array
     channels_last: bool
-    mean: list[float]  # one number, or one for each feature
+    mean: list[float]  # one number, or one per feature
     std: list[float]
 
     def __post_init__(self) -> None:
@@ -46,7 +46,7 @@ class ArrayInputs:
 
 
 def fit_inputs(x: Array) -> ArrayInputs:
-    """By one number where features share a range, as pixels do, else for each feature."""
+    """Fit the scaling: one mean and deviation if the features share a range, as pixels do, else one per feature."""
     if x.ndim not in (2, 3, 4):
         raise UserError(f"X has the shape {x.shape}: it must be [n, features] or images [n, h, w(, c)].")
     axis = None if x.ndim > 2 or _one_range(x) else 0
@@ -57,7 +57,7 @@ def fit_inputs(x: Array) -> ArrayInputs:
 
 
 def channels_first(x: Array, channels_last: bool | None = None) -> Array:
-    """Gray images [n, h, w] and images [n, h, w, c] as [n, c, h, w]; where c stands is found out unless told."""
+    """Images [n, h, w] or [n, h, w, c] as [n, c, h, w]. `channels_last` None: decided from the shape."""
     if x.ndim == 3:
         return x[:, None]
     last = has_channels_last(x.shape) if channels_last is None else channels_last
@@ -65,12 +65,12 @@ def channels_first(x: Array, channels_last: bool | None = None) -> Array:
 
 
 def has_channels_last(shape: tuple[int, ...]) -> bool:
-    """Whether an array of this shape holds images [n, h, w, c]; where both could be channels, they come first."""
+    """Whether an array of this shape holds images [n, h, w, c]. If both axes could be channels, they come first."""
     return len(shape) == 4 and shape[3] in _FEW and shape[1] not in _FEW
 
 
 def _moments(x: Array, axis: int | None) -> tuple[Array, Array]:
-    """Mean and deviation of everything or of each feature; for what fits into one chunk NumPy's own, bit for bit."""
+    """Mean and deviation of everything or per feature. For arrays of one chunk, the same bits as NumPy's."""
     count = x.size if axis is None else len(x)
     mean = sum(x[rows].astype(np.float64).sum(axis) for rows in _slices(x)) / count
     squares = sum(np.square(x[rows].astype(np.float64) - mean).sum(axis) for rows in _slices(x))
@@ -83,7 +83,7 @@ def _slices(x: Array) -> Iterator[slice]:
 
 
 def _one_range(x: Array) -> bool:
-    """Whether the features look like values on one scale: the same smallest value for most, similar largest ones."""
+    """Whether the features seem to share a scale: most have the same smallest value, and similar largest ones."""
     low, high = x.min(0).astype(np.float64), x.max(0).astype(np.float64)
     varied = high > low
     if varied.sum() < 8:

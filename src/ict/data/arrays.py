@@ -1,4 +1,4 @@
-"""A dataset from a user's own arrays, checked once so that no mistake in them shows up as a bad accuracy."""
+"""A dataset from a user's own arrays, checked so that a mistake in them is an error, not a bad accuracy."""
 
 import warnings
 from collections.abc import Sequence
@@ -24,7 +24,10 @@ def from_arrays(
     test: tuple[ArrayLike, ArrayLike] | None = None,
     classes: Sequence[str] | None = None,
 ) -> Dataset:
-    """Images [N, C, H, W] or features [N, F], labels 0, 1, ... or -1 for unknown; shares memory if it can."""
+    """A dataset from images [N, C, H, W] or features [N, F] and labels 0, 1, ..., -1 where unknown.
+
+    It shares memory with the arrays if possible.
+    """
     inputs, labels = _inputs(x, "x"), _labels(y, "y")
     _same_length(inputs, labels, "x", "y")
     if (labels < UNLABELED).any():
@@ -61,12 +64,12 @@ def _held_out(name: str, pair: tuple[ArrayLike, ArrayLike], train: NDArray[Any],
 
 
 def _inputs(x: ArrayLike, name: str) -> NDArray[Any]:
-    """uint8 as it is, all other numbers as float32."""
+    """uint8 unchanged, all other numbers as float32."""
     array = _numpy(x)
     if array.dtype.kind not in "buif" or array.ndim not in (2, 4) or 0 in array.shape[1:]:
         raise UserError(f"{name} is {array.dtype} {array.shape}: it must be numbers as [N, C, H, W] or [N, F].")
     if array.dtype != np.uint8:
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused below
+        with np.errstate(over="ignore"):  # numbers too large for float32 become infinite, an error below
             array = array.astype(np.float32, copy=False)
         bad = ~np.isfinite(array).all(axis=tuple(range(1, array.ndim)))
         if bad.any():
@@ -83,13 +86,13 @@ def _labels(y: ArrayLike, name: str) -> NDArray[np.int64]:
 
 def _same_length(x: NDArray[Any], y: NDArray[Any], x_name: str, y_name: str) -> None:
     if len(x) != len(y):
-        raise UserError(f"{x_name} has {len(x)} rows but {y_name} has {len(y)}: they must be as many.")
+        raise UserError(f"{x_name} has {len(x)} rows but {y_name} has {len(y)}: make them equally long.")
 
 
 def _numpy(value: ArrayLike) -> NDArray[Any]:
     if isinstance(value, Tensor):
         value = value.detach().cpu()
-        return (value.float() if value.is_floating_point() else value).numpy()  # numpy knows no bfloat16
+        return (value.float() if value.is_floating_point() else value).numpy()  # numpy has no bfloat16
     return np.asarray(value)
 
 
@@ -98,9 +101,9 @@ def _examples(x: NDArray[Any], y: NDArray[np.int64]) -> Examples:
 
 
 def _tensor(array: NDArray[Any]) -> Tensor:
-    if min(array.strides) < 0:  # such as x[::-1], which torch cannot hold
+    if min(array.strides) < 0:  # such as x[::-1]; torch has no negative strides
         array = array.copy()
     with warnings.catch_warnings():
-        # A memory map opened for reading is fine: examples are never written to.
+        # A read-only memory map is fine: examples are never written to.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(array)

@@ -1,4 +1,4 @@
-"""Random shifts and flips of a batch of images: the same tensor code on any device."""
+"""Random shifts and flips of a batch of images, with the same tensor code on all devices."""
 
 import torch
 import torch.nn.functional as F
@@ -8,16 +8,16 @@ from ict.contract import Draws
 
 
 def mirrored(n: int, rng: Draws) -> Tensor:
-    """Which of n images to mirror: each with probability one half."""
+    """Choose which of n images to mirror, each with probability one half."""
     return rng.uniform(n) < 0.5
 
 
 def shift_and_flip(
     images: Tensor, rng: Draws, *, pad: int, reflect: bool = False, flip: bool | Tensor = False
 ) -> Tensor:
-    """Pad by `pad` pixels, cut out the original size at a random place, mirror half of the images. [B, C, H, W].
+    """Pad by `pad` pixels, crop the original size at a random position, mirror half of the images. [B, C, H, W].
 
-    `flip` may also say which images to mirror, as drawn by `mirrored` beforehand.
+    `flip` may be a result of `mirrored`: which images to mirror.
     """
     if pad == 0 and flip is False:
         return images
@@ -42,12 +42,12 @@ def shift_and_flip(
 
 
 def _reflect(images: Tensor, pad: int) -> Tensor:
-    # F.pad reflects floating-point images only
+    # F.pad can reflect only floating-point images
     rows, columns = (_folded(size, pad, images.device) for size in images.shape[-2:])
     return images[:, :, rows[:, None], columns[None, :]]
 
 
 def _folded(size: int, pad: int, device: torch.device) -> Tensor:
-    """-pad, ..., size + pad - 1 folded back into 0, ..., size - 1 at both ends."""
+    """The indices -pad, ..., size + pad - 1, reflected at both ends into 0, ..., size - 1."""
     index = torch.arange(-pad, size + pad, device=device).abs()
     return torch.where(index < size, index, 2 * (size - 1) - index)

@@ -1,4 +1,4 @@
-"""CIFAR-10 from its official files, binary or Python version; see `download` for where they come from."""
+"""CIFAR-10 from its official files, binary or Python version; `download` has their address."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ from ict.data.dataset import Dataset, Examples
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 RECORDS = 10_000  # in each file
 PIXELS = 3 * 32 * 32  # in each record: all of red, then green, then blue
-LARGEST = 2 * RECORDS * PIXELS  # bytes of a file; the official ones have half as many
+LARGEST = 2 * RECORDS * PIXELS  # the most bytes of a file; official files have half as many
 
 Arrays = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
@@ -68,7 +68,7 @@ def _parse_binary(raw: bytes, path: Path) -> Arrays:
 
 
 def _parse_pickle(raw: bytes, path: Path) -> Arrays:
-    with reading(path, "a pickle of byte arrays alone", f"get it with `ict data cifar10 {path.parent.parent}`"):
+    with reading(path, "a pickle of only byte arrays", f"get it with `ict data cifar10 {path.parent.parent}`"):
         batch = unpickled(raw)
     if not isinstance(batch, dict) or not {b"data", b"labels"} <= batch.keys():
         raise _bad(path, "a dict with data and labels", f"{type(batch).__name__} without them")

@@ -1,4 +1,4 @@
-"""What every reader returns: examples in memory, once."""
+"""The type that every reader returns: examples in memory, stored once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,15 +23,15 @@ class Examples:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Training and test examples. Which training examples count as labeled is the split's decision."""
+    """Training and test examples. The split decides which training examples count as labeled."""
 
     train: Examples
     test: Examples
     classes: tuple[str, ...]  # names, in the order of the labels
-    labeled_rows: Tensor | None = None  # where the data itself says which rows of `train` are labeled
-    valid: Examples | None = None  # where the data brings its own validation set
-    prior: Tensor | None = None  # probabilities of every class for every training example [N, C], as experts see it
-    order: Order | None = None  # another way to shuffle rows than a permutation, where reading them at random is slow
+    labeled_rows: Tensor | None = None  # the labeled rows of `train`, if the data itself specifies them
+    valid: Examples | None = None  # the validation set, if the data has its own
+    prior: Tensor | None = None  # the experts' class probabilities for every training example [N, C]
+    order: Order | None = None  # another way to shuffle than a permutation, for data that is slow to read at random
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from ict.data.split import shuffled
 
 
 def digits(folder: Path | None, seed: int, *, test_fraction: float = 0.3) -> Dataset:  # noqa: ARG001
-    """All images, the same share of every class held out as test by the seed."""
+    """All images; the seed holds out the same fraction of every class for the test."""
     if not 0 < test_fraction < 1:
         raise UserError(f"test_fraction is {test_fraction}: it must lie between 0 and 1, both excluded.")
     from sklearn.datasets import load_digits

@@ -1,4 +1,4 @@
-"""Fetches a dataset's official files: resumes, verifies, and puts nothing in place before it is whole."""
+"""Downloads a dataset's official files: resumes, verifies, and moves a file into place only when it is complete."""
 
 import errno
 import hashlib
@@ -27,7 +27,7 @@ class Source:
     file: str
     url: str
     md5: str
-    unpacks_to: str | None = None  # the folder inside, where the file is an archive
+    unpacks_to: str | None = None  # the folder in the archive, if the file is one
 
 
 def _svhn(file: str, md5: str) -> Source:
@@ -57,7 +57,7 @@ def download(
     base_url: str | None = None,
     report: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Put what the reader `name` reads into `folder`; a mirror's `base_url` replaces all but file names."""
+    """Download the files of the dataset `name` into `folder`. A mirror's `base_url` replaces all but the file names."""
     if name not in SOURCES:
         raise unknown("dataset", name, SOURCES)
     if base_url is not None and not re.match("https?://[^/]", base_url, re.IGNORECASE):
@@ -71,7 +71,7 @@ def download(
         url = source.url if base_url is None else f"{base_url.rstrip('/')}/{source.file}"
         path, target = folder / source.file, folder / (source.unpacks_to or source.file)
         if target != path and target.exists():
-            raise UserError(f"{target} is there but cannot be read as {name}: delete it and run the same command.")
+            raise UserError(f"{target} exists but cannot be read as {name}: delete it and run the same command.")
         if path.exists():
             if md5(path) != source.md5:
                 raise UserError(f"{path} is not the official file: delete it and run the same command.")
@@ -93,24 +93,24 @@ def _readable(name: str, folder: Path) -> bool:
 def _fetch(source: Source, url: str, path: Path, report: Callable[[str], None]) -> None:
     part = path.with_name(path.name + ".part")
     have = part.stat().st_size if part.exists() else 0
-    report(f"fetching {url}" + (f" after the first {_mb(have)}" if have else ""))
+    report(f"downloading {url}" + (f" after the first {_mb(have)}" if have else ""))
     with _network(url, part):
         response = _open(url, have)
     if response is not None:
         with response, _writing(part):
             _receive(response, url, part, report)
-    found = md5(part)
-    if found != source.md5:
+    actual = md5(part)
+    if actual != source.md5:
         part.unlink()
         raise UserError(
-            f"{path.name} from {url} has the md5 {found} instead of {source.md5}: it was deleted, "
-            "so run the same command again or name another mirror."
+            f"{path.name} from {url} has the md5 {actual} instead of {source.md5}: it was deleted, "
+            "so run the same command again or use another mirror."
         )
     part.replace(path)
 
 
 def _open(url: str, have: int) -> Any:
-    """The response from byte `have` on, or None if the server has no more than that."""
+    """The response from byte `have` on, or None if the file has no more bytes."""
     request = Request(url, headers={"Range": f"bytes={have}-"} if have else {})
     try:
         return urlopen(request, timeout=TIMEOUT)
@@ -124,7 +124,7 @@ def _open(url: str, have: int) -> Any:
 def _receive(response: Any, url: str, part: Path, report: Callable[[str], None]) -> None:
     length = response.headers["Content-Length"]
     received, reported = 0, 0
-    with part.open("ab" if response.status == 206 else "wb") as out:  # 200: all of it, from the start
+    with part.open("ab" if response.status == 206 else "wb") as out:  # status 200: the whole file from the start
         while chunk := _read(response, url, part):
             out.write(chunk)
             received += len(chunk)
@@ -132,12 +132,12 @@ def _receive(response: Any, url: str, part: Path, report: Callable[[str], None])
                 report(f"{_mb(received)} of {_mb(int(length))}" if length else _mb(received))
                 reported = received
     if length and received < int(length):
-        raise _cut(url, part, f"{received} of {length} bytes came")
+        raise _cut(url, part, f"{received} of {length} bytes arrived")
 
 
 def _read(response: Any, url: str, part: Path) -> bytes:
     with _network(url, part):
-        chunk: bytes = response.read1(CHUNK)  # unlike read, loses nothing when the connection breaks
+        chunk: bytes = response.read1(CHUNK)  # unlike read, it loses nothing when the connection breaks
         return chunk
 
 
@@ -150,7 +150,9 @@ def _unpack(archive: Path, target: Path) -> None:
             with tarfile.open(archive) as tar:
                 tar.extractall(temporary, filter="data")
         except (tarfile.TarError, EOFError, zlib.error) as error:
-            raise UserError(f"{archive} cannot be unpacked safely ({error}): delete it and fetch it again.") from None
+            raise UserError(
+                f"{archive} cannot be unpacked safely ({error}): delete it and download it again."
+            ) from None
         (Path(temporary) / target.name).replace(target)
         archive.unlink()
 
@@ -165,9 +167,9 @@ def _network(url: str, part: Path) -> Iterator[None]:
 
 def _cut(url: str, part: Path, why: str) -> UserError:
     if not part.exists():
-        return UserError(f"{url} was not fetched ({why}): mend that, or name another server with --url.")
+        return UserError(f"{url} could not be downloaded ({why}): fix that, or name another server with --url.")
     return UserError(
-        f"{url} was not fetched whole ({why}): what came is kept in {part}, and the same command continues."
+        f"{url} was only partly downloaded ({why}): run the same command to continue; {part} holds the first part."
     )
 
 
@@ -178,7 +180,7 @@ def _writing(path: Path) -> Iterator[None]:
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         why = "the disk is full" if full else error.strerror or f"{error}"
-        raise UserError(f"{path} could not be written ({why}): mend that and run the same command again.") from None
+        raise UserError(f"{path} could not be written ({why}): fix that and run the same command again.") from None
 
 
 def md5(path: Path) -> str:

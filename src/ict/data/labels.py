@@ -1,4 +1,4 @@
-"""Labels as people write them: the one place that knows how an unknown label is written and where labels stand."""
+"""Users' labels: the only module that knows the spellings of an unknown label and the names of label columns."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ class Encoded(NamedTuple):
 
 
 def encode(y: Any, n: int) -> Encoded:
-    """Labels of n examples."""
+    """Encode the labels of n examples as class indices."""
     array = np.asarray(y.detach().cpu() if hasattr(y, "detach") else y)
     if array.ndim == 2 and array.shape[1] == 1:
         from sklearn.utils.validation import column_or_1d
@@ -42,10 +42,10 @@ def encode(y: Any, n: int) -> Encoded:
 
 
 def is_unlabeled(array: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which labels are -1, None, NaN or another library's missing value."""
+    """A mask of the labels that are -1, None, NaN or another library's missing value."""
     if array.dtype.kind == "f":
         return np.asarray(np.isnan(array) | (array == UNLABELED))
-    if array.dtype.kind in "US":  # NumPy turns -1 and NaN among strings into strings
+    if array.dtype.kind in "US":  # NumPy converts -1 and NaN among strings to strings
         values, places = np.unique(array, return_inverse=True)
         return np.array([is_unlabeled_text(v) for v in values.tolist()], dtype=np.bool_)[places]
     if array.dtype.kind == "O":
@@ -66,7 +66,7 @@ def is_label_column(name: str) -> bool:
 
 
 def find_label_column(names: Sequence[str]) -> str | None:
-    """The column of labels among these, by the order of LABEL_COLUMNS."""
+    """The label column among these names, the first in the order of LABEL_COLUMNS."""
     by_name = {name.strip().casefold(): name for name in reversed(names)}
     return next((by_name[name] for name in LABEL_COLUMNS if name in by_name), None)
 
@@ -74,7 +74,7 @@ def find_label_column(names: Sequence[str]) -> str | None:
 def _is_missing(value: object) -> bool:
     try:
         return bool(value != value)
-    except TypeError:  # a missing value that cannot say whether it differs from itself
+    except TypeError:  # a missing value, such as pandas.NA, whose comparison has no truth value
         return True
 
 
@@ -85,10 +85,10 @@ def _says_unlabeled(value: object) -> bool:
 
 
 def _uniform(values: NDArray[Any]) -> NDArray[Any]:
-    """Objects of one kind as an array of that kind, which NumPy can sort."""
+    """Objects of one type as an array of that type, which NumPy can sort."""
     if values.dtype.kind != "O":
         return values
     kinds = {type(v) for v in values}
     if any(issubclass(kind, str) for kind in kinds) and len(kinds) > 1:
-        raise UserError("y mixes texts and numbers as labels: use one or the other.")
+        raise UserError("y mixes strings and numbers as labels: use one or the other.")
     return np.array(values.tolist())

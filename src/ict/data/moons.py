@@ -1,4 +1,4 @@
-"""Two interleaved half circles, with the six labels of the paper's figure 1 or as many as a split draws."""
+"""Two interleaved half circles, with the six labels of the paper's figure 1 or labels drawn by a split."""
 
 from pathlib import Path
 from typing import Literal
@@ -11,7 +11,7 @@ from ict.base.fields import at_most
 from ict.base.rng import Use, fold
 from ict.data.dataset import Dataset, Examples
 
-# Read off the figure: where each class has its three labeled points.
+# The three labeled points of each class, read off the figure.
 FIGURE = (
     ((-0.57, 0.88), (-0.43, 1.06), (0.32, 0.92)),
     ((0.88, -0.49), (1.42, -0.59), (1.57, -0.41)),
@@ -26,7 +26,7 @@ def moons(
     noise: float = 0.1,
     labels: Literal["figure", "random"] = "figure",
 ) -> Dataset:
-    """n points to train on and n fresh ones to test on."""
+    """n points for training and n new ones for the test."""
     if n < 6:
         raise UserError(f"n is {n}: it must be at least 6, for three labeled points of each class.")
     at_most(10_000_000, n=n)
@@ -49,7 +49,7 @@ def _points(n: int, noise: float, key: int) -> Examples:
 
 
 def _nearest_to_figure(points: Examples) -> torch.Tensor:
-    """For each position the nearest point of its class that no earlier position has taken."""
+    """For each position the nearest point of its class that is not taken yet."""
     free = torch.ones(len(points), dtype=torch.bool)
     rows = []
     for label, positions in enumerate(FIGURE):

@@ -1,4 +1,4 @@
-"""Scaling and ZCA: fitted once on un-augmented training images in float64, applied to batches of any device."""
+"""Scaling and ZCA. Fitted once on training images without augmentation in float64, applied to batches on any device."""
 
 from copy import deepcopy
 from typing import Literal
@@ -9,19 +9,19 @@ from torch import Tensor, nn
 Scale = Literal["none", "centered", "half", "channels", "image", "gcn"]
 Zca = Literal["none", "authors", "ridge"]
 
-_ALONE = ("image", "gcn")  # scales that depend on the image itself and on no other
+_ALONE = ("image", "gcn")  # scales that depend on each image alone
 _NORM = 55.0  # of an image under "gcn", as in Mean Teacher's preprocessing
 _CHUNK = 4096  # images at a time while fitting: a float64 copy of CIFAR-10 would take 1.2 GB
 
 
 class Whiten(nn.Module):
-    """Pixels (uint8, any shape [B, ...]) or features (float) to what the network gets.
+    """Converts pixels (uint8, any shape [B, ...]) or features (float) to network inputs.
 
-    scale "channels": zero mean and unit deviation of each channel (or of each feature); "half": pixels / 127.5 - 1,
-    which the ICT authors use for SVHN; "centered": pixels / 255 - 0.5; "none": pixels / 255, features as they are.
-    "image": each image less its mean, over its deviation, both of all its pixels and channels; "gcn": each image less
-    its mean, scaled to a Euclidean norm of 55. These two learn nothing from the training images.
-    zca "authors": U (S^-1/2 + epsilon) U', which hardly regularises; "ridge": U (S + epsilon)^-1/2 U'.
+    scale "channels": zero mean and unit deviation per channel (or feature); "half": pixels / 127.5 - 1, which the ICT
+    authors use for SVHN; "centered": pixels / 255 - 0.5; "none": pixels / 255, features unchanged. "image": each image
+    minus its mean, divided by its deviation, both over all its pixels and channels; "gcn": each image minus its mean,
+    scaled to a Euclidean norm of 55. "image" and "gcn" use nothing from other images.
+    zca "authors": U (S^-1/2 + epsilon) U', which hardly regularizes; "ridge": U (S + epsilon)^-1/2 U'.
     """
 
     mean: Tensor
@@ -46,7 +46,7 @@ class Whiten(nn.Module):
         return x
 
     def scaled(self, x: Tensor, dtype: torch.dtype) -> Tensor:
-        """What ZCA gets, in training as in fitting."""
+        """The input of ZCA, the same in training and in fitting."""
         x = _unit(x, dtype)
         if self.scale in _ALONE:
             return _each_alone(x, self.scale)
@@ -61,7 +61,7 @@ def fit(
     epsilon: float = 1e-6,
     device: torch.device | None = None,
 ) -> Whiten:
-    """The transform that whitens the training inputs x [N, ...]; ZCA is computed on `device`, by default x's."""
+    """Fit the transform to the training inputs x [N, ...]. ZCA is computed on `device`, by default x's."""
     whiten = Whiten(tuple(x.shape[1:]), scale=scale, zca=zca != "none")
     if scale in ("half", "centered"):
         whiten.mean.fill_(0.5)
@@ -79,7 +79,7 @@ def fit(
         whiten.center.copy_(center)
         matrix = (directions * gains) @ directions.T
         if scale in _ALONE:
-            matrix -= matrix.mean(0)  # such images sum to zero: a gain along the sum would be one of rounding errors
+            matrix -= matrix.mean(0)  # these images sum to zero, so a gain along the sum would amplify rounding errors
         whiten.matrix.copy_(matrix)
     return whiten
 
@@ -112,9 +112,9 @@ def _pixel_moments(x: Tensor, whiten: Whiten) -> tuple[Tensor, Tensor]:
 
 
 def _each_alone(x: Tensor, scale: Scale) -> Tensor:
-    """Each example less its own mean, over its own deviation, or scaled to the norm of "gcn"."""
+    """Each example minus its own mean, divided by its own deviation or, for "gcn", scaled to a fixed norm."""
     flat = x.flatten(1)
-    flat = flat - flat[:, :1]  # so that a constant image is zero exactly; its mean alone would leave rounding errors
+    flat = flat - flat[:, :1]  # so that a constant image becomes exactly zero, without the rounding of the mean
     flat = flat - flat.mean(1, keepdim=True)
     size = flat.norm(dim=1, keepdim=True) / _NORM if scale == "gcn" else flat.square().mean(1, keepdim=True).sqrt()
     return (flat / torch.where(size > 0, size, 1)).reshape(x.shape)

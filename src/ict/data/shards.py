@@ -1,7 +1,7 @@
-"""Data beyond memory: a folder of shards, each an array in a file that is mapped into memory and read as it is used.
+"""Data larger than memory: a folder of shards. Each is an array in a memory-mapped file, read when it is used.
 
-index.json says what there is: the shape of an example, the classes, and for each shard its files, their hashes and how
-many examples they hold. `write_shards` makes such folders.
+index.json contains the shape of an example, the classes, and for each shard its files, their hashes and the number of
+examples. `write_shards` writes such folders.
 """
 
 import hashlib
@@ -28,13 +28,13 @@ from ict.data.numpy_file import load_npy
 FORMAT = "ict shards 1"
 INDEX = "index.json"
 SUBSETS = ("train", "test")
-_ADVICE = "write the folder anew with `ict shard`"
+_ADVICE = "write the folder again with `ict shard`"
 DTYPES = ("uint8", "float32")
 
 
 class Shards:
-    """Examples in several arrays, of which one batch at a time is copied. Stands in for a tensor in host memory
-    wherever examples are only indexed, split or sent to a device."""
+    """Examples in several arrays; only batches of them are copied. It replaces a tensor in host memory wherever
+    examples are only indexed, split or moved to a device."""
 
     device = torch.device("cpu")
 
@@ -62,7 +62,7 @@ class Shards:
         return self.take(rows, torch.empty((len(rows), *self.shape[1:]), dtype=self.dtype))
 
     def take(self, rows: Tensor, out: Tensor) -> Tensor:
-        """The examples of these rows, into a tensor that is there already."""
+        """Copy the examples of these rows into `out`."""
         wanted, target = rows.numpy(), out.numpy()
         shard_of = np.searchsorted(self.starts, wanted, side="right") - 1
         for shard in np.unique(shard_of):
@@ -75,7 +75,7 @@ class Shards:
             yield self[start : start + size]
 
     def to(self, device: torch.device) -> "Shards | Tensor":
-        """All of them on a device, by way of one shard at a time in the host's memory."""
+        """All examples on a device, copied with one shard at a time in the host's memory."""
         if device == self.device:
             return self
         there = torch.empty(self.shape, dtype=self.dtype, device=device)
@@ -86,7 +86,7 @@ class Shards:
 
 @dataclass(frozen=True)
 class WindowOrder:
-    """Rows in a random order that reads a few shards at a time: shards are shuffled, then rows within a window."""
+    """A random order that reads few shards at a time: shards are shuffled, then rows within a window."""
 
     starts: Tensor  # of the shards
     window: int
@@ -106,8 +106,8 @@ def shards(
     window: int = 65_536,
     verify: bool = False,
 ) -> Dataset:
-    """The shards in `path`, else in the data folder. `window`: rows that are shuffled among each other, so that reading
-    stays near one place; `verify`: read everything once and compare it with the hashes."""
+    """The shards in `path`, or else in the data folder. `window`: how many consecutive rows are shuffled together, so
+    that reading stays local. `verify`: read everything once and compare it with the hashes."""
     positive(window=window)
     home = Path(path) if path is not None else folder
     if home is None:
@@ -148,7 +148,7 @@ def _counts(values: Any) -> bool:
 
 
 def _is_shard(entry: Any) -> bool:
-    """With names that lead nowhere else."""
+    """Whether an entry is valid, with file names that stay in the folder."""
     if not isinstance(entry, dict) or not _counts([entry.get("count")]):
         return False
     texts = [entry.get(key) for key in ("x", "y", "x_sha256", "y_sha256")]
@@ -162,8 +162,8 @@ def _examples(folder: Path, index: dict[str, Any], subset: str, verify: bool) ->
         x, y = folder / entry["x"], folder / entry["y"]
         if verify:
             for file, expected in ((x, entry["x_sha256"]), (y, entry["y_sha256"])):
-                if (found := digest(file)) != expected:
-                    raise _bad(file, f"the SHA-256 {expected[:12]}...", f"{found[:12]}...")
+                if (actual := digest(file)) != expected:
+                    raise _bad(file, f"the SHA-256 {expected[:12]}...", f"{actual[:12]}...")
         arrays.append(_array(x, dtype, (entry["count"], *shape)))
         labels.append(np.array(_array(y, "int64", (entry["count"],))))
         wrong = labels[-1][(labels[-1] < lowest) | (labels[-1] >= len(index["classes"]))]

@@ -1,4 +1,4 @@
-"""Which rows are labeled, validation and unlabeled: a function of labels and seed, alike on every machine."""
+"""The split into labeled, validation and unlabeled rows: a function of labels and seed, the same on every machine."""
 
 import io
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from ict.data.numpy_file import load_npz
 
 
 def shuffled(n: int, key: int) -> NDArray[np.int64]:
-    """A permutation of range(n) that no library version can change: the order of splitmix64(key + index)."""
+    """A permutation of range(n) that does not depend on library versions: the order of splitmix64(key + index)."""
     mixed = np.arange(n, dtype=np.uint64) + np.uint64(key) + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -56,10 +56,10 @@ def split(
     n_classes: int,
     seed: int,
 ) -> Indices:
-    """As many labeled and validation rows of every class as of any other.
+    """Draw a split with the same number of labeled rows, and of validation rows, in every class.
 
-    Unlabeled are all rows but validation, labeled ones included ("rest": how the ICT authors ran it),
-    or neither validation nor labeled rows ("disjoint"), or all rows ("all": what the paper's text says).
+    Unlabeled are all rows except validation, including the labeled ones ("rest", as in the ICT authors' program), or
+    all except validation and labeled rows ("disjoint"), or all rows ("all", as in the paper's text).
     """
     positive(labeled=labeled)
     for name, count in (("labeled", labeled), ("valid", valid)):
@@ -82,7 +82,7 @@ def split(
 
 
 def given(labels: NDArray[Any], labeled_rows: NDArray[Any] | None) -> Indices:
-    """The split that the data itself brings: the rows it names, or else every row that has a label."""
+    """The split of the data itself: the rows that it names as labeled, or else all rows with a label."""
     known = np.flatnonzero(labels >= 0) if labeled_rows is None else np.sort(labeled_rows).astype(np.int64)
     if len(known) == 0 or (labels[known] < 0).any():
         raise UserError("the labeled rows must be at least one row and have labels of 0 or more.")

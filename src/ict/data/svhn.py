@@ -1,4 +1,4 @@
-"""Street InputTransform House Numbers from the official .mat files; see `download` for where they come from."""
+"""Street View House Numbers from the official .mat files; `download` has their addresses."""
 
 import warnings
 from pathlib import Path
@@ -50,7 +50,7 @@ def _examples(path: Path) -> Examples:
 
 
 def _warn_of_another(path: Path) -> None:
-    """A rebuilt file may well hold the official images, so it is used."""
+    """Warn about a file with another hash. It is used all the same, since a rebuilt file may hold the same images."""
     if md5(path) not in {source.md5 for source in SOURCES["svhn"]}:
         warnings.warn(f"{path} is not the official file: results may differ from those with it.", stacklevel=2)
 

@@ -1,4 +1,4 @@
-"""Write a folder of shards, whole or not at all."""
+"""Writes a folder of shards, completely or not at all."""
 
 import os
 import shutil
@@ -21,7 +21,10 @@ Block = tuple[NDArray[Any], NDArray[np.int64]]
 
 
 def write_shards(out: Path, subsets: Mapping[str, Iterable[Block]], classes: Iterable[str], size: int) -> str:
-    """Blocks of "train" and "test" examples, one in memory at a time, as shards of at most `size`; what was written."""
+    """Write blocks of "train" and "test" examples, one in memory at a time, as shards of at most `size` examples.
+
+    Returns a summary.
+    """
     positive(size=size)
     index: dict[str, Any] = {"format": FORMAT, "shape": [], "dtype": "", "classes": list(classes)}
     with _whole_folder(out) as folder:
@@ -49,7 +52,7 @@ def write_shards(out: Path, subsets: Mapping[str, Iterable[Block]], classes: Ite
 
 
 def shard_dataset(data: Dataset, out: Path, size: int) -> str:
-    """A registered dataset, test examples included; which rows are labeled is left to the split."""
+    """Write a registered dataset with its test examples. The split later decides which rows are labeled."""
     blocks = {
         subset: [(examples.x.numpy(), examples.y.numpy())]
         for subset, examples in (("train", data.train), ("test", data.test))
@@ -67,7 +70,7 @@ def _write(folder: Path, name: str, x: NDArray[Any], y: NDArray[np.int64]) -> di
 
 @contextmanager
 def _whole_folder(out: Path) -> Iterator[Path]:
-    """A folder beside `out` that becomes it at the end, or vanishes."""
+    """A temporary folder beside `out`. At the end it is renamed to `out`, or deleted after an error."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} exists already: name another folder.")
     temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")

@@ -1,4 +1,4 @@
-"""What a person sees of a run: a progress bar on stderr and a few lines at the end."""
+"""The terminal output of a run: a progress bar on stderr and a summary of a few lines."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 @contextmanager
 def progress_bar(total: int, title: str = "", shown: bool = True) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """A function that takes a record of metrics and moves the bar to its step; silent when stderr is no terminal."""
+    """Yields a function that takes a record of metrics and moves the bar to its step. Silent without a terminal."""
     with _bar(shown) as progress:
         task = progress.add_task(title, total=total)
 
@@ -26,7 +26,7 @@ def progress_bar(total: int, title: str = "", shown: bool = True) -> Iterator[Ca
 
 @contextmanager
 def count_bar(title: str) -> Iterator[Callable[[int, int | None], None]]:
-    """A function that takes how many are done, and of how many where that is known; silent without a terminal."""
+    """Yields a function that takes the number done and the total, if known. Silent without a terminal."""
     with _bar() as progress:
         task = progress.add_task(title, total=None, visible=False)
         yield lambda done, total: progress.update(task, completed=done, total=total, visible=True)
@@ -38,12 +38,12 @@ def _bar(shown: bool = True) -> Progress:
 
 
 def validation_error(record: dict[str, Any]) -> float | None:
-    """That of the evaluated network, which is the last of those that are validated; none in a record of training."""
+    """The validation error of the evaluated network, which is the last one in a record; None without validation."""
     return next((value for key, value in reversed(record.items()) if key.startswith("valid_error_")), None)
 
 
 def run_summary(result: dict[str, Any], folder: Path) -> str:
-    """A finished run in a few lines."""
+    """A summary of a finished run in a few lines."""
     names = {"student": "student", "teacher": "teacher", "swa": "mean of weights"}
     errors = {name: result[f"test_error_{key}"] for key, name in names.items()}
     *others, network = [name for name, value in errors.items() if value is not None] or ["student"]

@@ -1,4 +1,4 @@
-"""What a person sees while several runs train: a table that moves in a terminal, a line for each run elsewhere."""
+"""Shows several runs while they train: a live table on a terminal, otherwise a line per finished run."""
 
 import sys
 import time
@@ -18,7 +18,7 @@ from ict.experiment.pool import Record, Result, Task
 
 @dataclass
 class _Progress:
-    """How far one run is."""
+    """The progress of one run."""
 
     steps: int
     step: int = 0
@@ -28,10 +28,10 @@ class _Progress:
 
 
 class LiveTable:
-    """Takes records and results of runs, and draws them as one row a recipe."""
+    """A table with one row per recipe, from the records and results of runs."""
 
     def __init__(self, tasks: Sequence[Task], names: Sequence[str], workers: int) -> None:
-        """`names` of recipes in the order of their rows."""
+        """`names`: the recipes in the order of their rows."""
         self.workers, self.began = workers, time.monotonic()
         self.runs = [_Progress(task.recipe.train.steps) for task in tasks]
         self.rows = {
@@ -50,7 +50,7 @@ class LiveTable:
         run.seconds, run.valid_error = result.get("seconds", 0.0), result.get("valid_error", run.valid_error)
 
     def remaining(self) -> float | None:
-        """Seconds, by what an update of each recipe has taken so far; none while nothing has been measured."""
+        """The estimated seconds left, from the mean time of an update of each recipe; None before any is known."""
         paces = {n: fmean(p) for n, runs in self.rows.items() if (p := [r.seconds / r.step for r in runs if r.seconds])}
         if not paces:
             return None
@@ -80,7 +80,7 @@ class LiveTable:
 
 @contextmanager
 def watch(tasks: Sequence[Task], names: Sequence[str], workers: int) -> Iterator[LiveTable]:
-    """A table on stderr for as long as this lasts, or a line for each finished run when that is no terminal."""
+    """Show a live table on stderr inside, or print a line per finished run if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield _Lines(tasks, names, workers)
         return

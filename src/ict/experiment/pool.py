@@ -1,7 +1,7 @@
 """Several runs at once, each in a process with one thread: small networks gain nothing from more.
 
-A worker has one pipe: tasks come in, records and results go out. When the parent is gone, however it went, the pipe
-ends and so does the worker.
+A worker has one pipe, which receives tasks and sends records and results. When the parent ends, even by a crash, the
+pipe closes and the worker ends too.
 """
 
 import multiprocessing
@@ -55,10 +55,10 @@ def run_all(
     *,
     keep_diverged: bool = False,
 ) -> list[Result]:
-    """The result of every task, in order; `progress` gets a task's index and its records, `finished` its result.
+    """The results of all tasks, in order. `progress` gets a task's index and its records, `finished` its result.
 
-    Finished runs are reused, interrupted ones go on from their checkpoints. The first failure ends the whole; with
-    `keep_diverged` a run that diverged has a result of its own, whose key "diverged" holds the message.
+    Finished runs are reused; interrupted ones continue from their checkpoints. The first failure ends all. With
+    `keep_diverged`, a diverged run is not a failure: the key "diverged" of its result holds the message.
     """
     results: dict[int, Result] = {}
 
@@ -104,8 +104,8 @@ def _receive(pipe: Pipe, task: Task) -> tuple[str, Any]:
         kind, content = pipe.recv()
     except (EOFError, OSError):
         raise UserError(
-            f"{task.recipe.name} seed {task.seed}: its process was ended from outside, perhaps for want of memory; "
-            "the same command goes on from the last checkpoint."
+            f"{task.recipe.name} seed {task.seed}: its process was killed, perhaps for lack of memory; "
+            "run the same command to continue from the last checkpoint."
         ) from None
     return kind, content
 
@@ -121,9 +121,10 @@ def _failed(problem: Exception, task: Task, keep_diverged: bool) -> Result:
 
 @contextmanager
 def crew(size: int, run: Callable[[Pipe, Any], tuple[str, Any]]) -> Iterator[list[Pipe]]:
-    """Pipes to that many workers, which answer what is sent to them by what `run`, a module's function, makes of it.
+    """Start `size` workers and yield their pipes. A worker answers each message with the result of `run`.
 
-    They stop at the end; after a failure or Ctrl-C each saves a checkpoint first.
+    `run` must be a module's function. The workers stop at the end; after a failure or Ctrl-C each saves a checkpoint
+    first.
     """
     context = multiprocessing.get_context("spawn")  # a forked torch can deadlock in its thread pool
     pipes, processes = [], []
@@ -135,11 +136,11 @@ def crew(size: int, run: Callable[[Pipe, Any], tuple[str, Any]]) -> Iterator[lis
                 process = context.Process(target=_work, args=(theirs, run), daemon=True)
                 _start(process)
                 processes.append(process)
-                theirs.close()  # or a worker's death would not end the pipe
+                theirs.close()  # otherwise the pipe would stay open when a worker dies
             yield pipes
         except BaseException as problem:
-            # A terminal sends its signal to the workers too. Twice the same would make them drop everything, so they
-            # hear of it by the other one.
+            # A terminal sends its signal to the workers too. The same signal twice would stop them without saving, so
+            # they get the other one.
             other = signal.SIGINT if problem.args == (signal.SIGTERM,) else signal.SIGTERM
             for process in processes:
                 if process.is_alive() and process.pid:
@@ -155,10 +156,10 @@ def crew(size: int, run: Callable[[Pipe, Any], tuple[str, Any]]) -> Iterator[lis
 
 
 def _dismiss(pipe: Pipe, process: multiprocessing.process.BaseProcess) -> None:
-    """Wait for a worker that was told to stop.
+    """Wait for a worker that was signaled to stop.
 
-    Its pipe stays open meanwhile: a record that cannot be sent would cost the checkpoint. A signal can get lost, in the
-    middle of an import for one; such a worker brings its task to an end, and stops when it finds the pipe closed.
+    Its pipe stays open meanwhile: if a record could not be sent, the checkpoint would be lost. A signal can get lost,
+    for example during an import. Such a worker finishes its task and stops when the pipe is closed.
     """
     with suppress(EOFError, OSError):
         while pipe.recv()[0] == "record":
@@ -168,8 +169,8 @@ def _dismiss(pipe: Pipe, process: multiprocessing.process.BaseProcess) -> None:
 
 
 def _start(process: multiprocessing.process.BaseProcess) -> None:
-    """Start a worker that is deaf to signals until it can handle them, so that none dies with a traceback."""
-    resource_tracker.ensure_running()  # starting it would unblock the signals again
+    """Start a worker with signals blocked until it can handle them, so that none dies with a traceback."""
+    resource_tracker.ensure_running()  # before the block, since its start unblocks signals
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
     try:
         process.start()
@@ -179,7 +180,7 @@ def _start(process: multiprocessing.process.BaseProcess) -> None:
 
 @contextmanager
 def sigterm_interrupts() -> Iterator[None]:
-    """SIGTERM is as good as Ctrl-C: the workers would outlive a parent that it ended at once."""
+    """Treat SIGTERM like Ctrl-C inside. Otherwise the parent would end at once and the workers would outlive it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -195,7 +196,7 @@ def sigterm_interrupts() -> Iterator[None]:
 
 
 def _work(pipe: Pipe, run: Callable[[Pipe, Any], tuple[str, Any]]) -> None:
-    """Run what comes in until nothing more can come."""
+    """Run tasks from the pipe until it is closed."""
     torch.set_num_threads(THREADS)
     warnings.showwarning = show_warning
     for number in _STOP:
@@ -205,7 +206,7 @@ def _work(pipe: Pipe, run: Callable[[Pipe, Any], tuple[str, Any]]) -> None:
         while True:
             pipe.send(run(pipe, pipe.recv()))
     except (KeyboardInterrupt, EOFError, BrokenPipeError):
-        os._exit(0)  # told to stop, or nothing left to do; an orderly end would take torch seconds and save nothing
+        os._exit(0)  # stopped, or nothing left to do; torch's orderly exit takes seconds and saves nothing
 
 
 def _run(pipe: Pipe, task: Task) -> tuple[str, Any]:
@@ -221,6 +222,6 @@ def _run(pipe: Pipe, task: Task) -> tuple[str, Any]:
             log=lambda record: pipe.send(("record", record)),
         )
     except Exception as problem:
-        problem.add_note(traceback.format_exc())  # pickling drops the traceback itself
+        problem.add_note(traceback.format_exc())  # pickling drops the traceback
         return "failed", problem
     return "result", run.result

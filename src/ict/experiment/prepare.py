@@ -1,4 +1,4 @@
-"""Everything a run is made of, made ready and checked: from a resolved recipe and its data to the first update."""
+"""Prepares and checks everything that a run needs, from a resolved recipe and its data to the first update."""
 
 import os
 from collections.abc import Callable
@@ -41,7 +41,7 @@ _ALONE = Ranks()
 
 @dataclass(frozen=True)
 class Job:
-    """Everything a run is made of, ready for its first update."""
+    """Everything that a run needs, ready for its first update."""
 
     recipe: Recipe
     seed: int
@@ -58,7 +58,7 @@ class Job:
         return self.data.valid or Examples(self.data.train.x[rows], self.data.train.y[rows])
 
     def result(self, final: nn.Module) -> dict[str, Any]:
-        """The errors of the finished networks. The only place that reads the test set, once."""
+        """The result with the errors of the finished networks. This is the only place that reads the test set."""
         recipe, state, valid = self.recipe, self.state, self.valid
         test = limited(self.data.test, recipe.eval.test_limit)
 
@@ -114,10 +114,10 @@ def prepare(
     resident: bool | None = None,
     ranks: Ranks = _ALONE,
 ) -> Job:
-    """A resolved recipe made ready; transform and prior are read from the folder of a run that goes on.
+    """Prepare a resolved recipe. The transform and the prior of a resumed run are read from its folder.
 
-    `resident`: whether the training examples are copied to the device once, or stay in the host's memory, from where
-    each batch is fetched; by default the first where they fit.
+    `resident`: copy the training examples to the device once; otherwise they stay in the host's memory and each batch
+    is copied. By default they are copied if they fit.
     """
     indices = _split(recipe, data, seed)
     student = lay_out((build_network(recipe, data, seed) if network is None else deepcopy(network)).to(device))
@@ -126,7 +126,7 @@ def prepare(
     algorithm = _algorithm(recipe.algorithm)
     _check_needs(algorithm, recipe, student)
     if algorithm.needs.views and not len(indices.unlabeled):
-        raise UserError(f"algorithm {recipe.algorithm.name} needs unlabeled examples, and the split leaves none.")
+        raise UserError(f"algorithm {recipe.algorithm.name} needs unlabeled examples, but the split leaves none.")
     labeled, unlabeled = torch.from_numpy(indices.labeled), torch.from_numpy(indices.unlabeled)
     known = torch.full_like(data.train.y, UNLABELED)  # no other label can reach training
     known[labeled] = data.train.y[labeled]
@@ -158,9 +158,9 @@ def prepare(
 
 
 def updater(job: Job, fast: bool = False, shared: bool = False) -> Callable[[Program, State], None]:
-    """What does an update of this job: a captured step on a GPU, the eager one elsewhere.
+    """The update function of this job: a captured step on a GPU, otherwise the eager one.
 
-    Where ranks share batch norm they talk to each other in the middle of a step, which a graph cannot hold.
+    With batch norm shared between ranks (`shared`) a step contains communication, which a graph cannot capture.
     """
     if job.state.first_bad.device.type == "cuda" and not shared:
         return Captured(job.program, job.state, fast=fast)
@@ -190,7 +190,7 @@ def _split(recipe: Recipe, data: Dataset, seed: int) -> Indices:
 
 
 def build_network(recipe: Recipe, data: Dataset, seed: int) -> nn.Module:
-    cpu = torch.device("cpu")  # weights are drawn there, so that they are the same on every device
+    cpu = torch.device("cpu")  # weights are drawn on the CPU, so that they are the same on every device
     default_generator(cpu).manual_seed(fold(seed, Use.INIT))
     make = NETWORKS.resolve(recipe.network.name)
     module: nn.Module = make(data.shape, len(data.classes), **recipe.network.options)
@@ -198,7 +198,7 @@ def build_network(recipe: Recipe, data: Dataset, seed: int) -> nn.Module:
 
 
 def fitted_scale(recipe: Recipe, data: Dataset, folder: Folder | None, device: torch.device) -> Whiten:
-    """Fitted on all training inputs, or read back from the run's folder."""
+    """The scaling, fitted to all training inputs or read from the run's folder."""
     inputs = recipe.inputs
     if folder is None or not folder.inputs.exists():
         how: dict[str, Any] = {"scale": inputs.scale, "zca": inputs.zca, "epsilon": inputs.zca_epsilon}
@@ -209,7 +209,7 @@ def fitted_scale(recipe: Recipe, data: Dataset, folder: Folder | None, device: t
 
 
 def load_into(module: nn.Module, folder: Folder, path: Path) -> None:
-    """The tensors in a file of the run, if they are those of its recipe."""
+    """Load a file of the run into a module. A UserError if the tensors do not fit."""
     try:
         module.load_state_dict(folder.load_tensors(path))
     except RuntimeError as problem:
@@ -217,13 +217,13 @@ def load_into(module: nn.Module, folder: Folder, path: Path) -> None:
 
 
 def reason(problem: Exception) -> str:
-    """Its first reason: torch names every tensor in a line of its own, below a heading."""
+    """The first reason in an error of torch, which lists one tensor per line below a heading."""
     heading, *reasons = str(problem).splitlines() or [type(problem).__name__]
     return (reasons or [heading])[0].strip().rstrip(".")
 
 
 def _try_forward(student: nn.Module, transform: InputTransform, data: Dataset) -> None:
-    """Catches a network that does not fit the data before training starts."""
+    """Run one forward pass, to report a network that does not fit the data before training starts."""
     student.eval()
     device = next(student.parameters()).device
     try:
@@ -242,13 +242,13 @@ def _try_forward(student: nn.Module, transform: InputTransform, data: Dataset) -
 def _algorithm(component: Component) -> Algorithm:
     made = ALGORITHMS.resolve(component.name)(**component.options)
     if not isinstance(getattr(made, "needs", None), Needs) or not callable(getattr(made, "loss", None)):
-        raise UserError(f"algorithm {component.name} has no 'loss' or no 'needs': write it as docs/extend.md shows.")
+        raise UserError(f"algorithm {component.name} has no 'loss' or no 'needs': see docs/extend.md.")
     algorithm: Algorithm = made
     return algorithm
 
 
 def _check_needs(algorithm: Algorithm, recipe: Recipe, student: nn.Module) -> None:
-    """Refuse a recipe that cannot give the algorithm what it needs, before anything is trained."""
+    """Raise a UserError if the recipe cannot supply what the algorithm needs."""
     name, needs, average = recipe.algorithm.name, algorithm.needs, recipe.average
     if average.decay is not None and average.batchnorm == "own" and not needs.teacher:
         raise UserError(
@@ -257,7 +257,7 @@ def _check_needs(algorithm: Algorithm, recipe: Recipe, student: nn.Module) -> No
         )
     if recipe.train.layout != "apart" and not needs.labels_within:
         raise UserError(
-            f"train.layout is {recipe.train.layout}: algorithm {name} takes its labels from a batch of their own, "
+            f"train.layout is {recipe.train.layout}: algorithm {name} needs a labeled batch apart, "
             "so set train.layout=apart."
         )
     train = recipe.train
@@ -270,7 +270,7 @@ def _check_needs(algorithm: Algorithm, recipe: Recipe, student: nn.Module) -> No
     stages = student.n_stages if isinstance(student, Staged) else 0
     if needs.stages > stages:
         depth = recipe.algorithm.options.get("depth")
-        cause = f"algorithm {name} looks into the network" if depth is None else f"algorithm.depth is {depth}"
+        cause = f"algorithm {name} uses stages of the network" if depth is None else f"algorithm.depth is {depth}"
         raise UserError(
             f"{cause}, which takes at least {needs.stages} stages, and network {recipe.network.name} has {stages}: "
             f"choose another {'network' if depth is None else 'depth or network'}."

@@ -1,4 +1,4 @@
-"""Where a number comes from: machine, versions, commit and time."""
+"""The origin of a result: machine, versions, commit and time."""
 
 import platform
 import subprocess
@@ -22,16 +22,16 @@ def provenance(device: torch.device) -> dict[str, Any]:
     }
 
 
-def processor(told: Path = Path("/proc/cpuinfo")) -> str:
-    """Its name, where Linux tells it, or else its kind: from one to the next rounding differs, and with it a run."""
-    lines = told.read_text().splitlines() if told.is_file() else []
+def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """The CPU model on Linux, otherwise its architecture. Recorded because float results differ between CPUs."""
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.is_file() else []
     names = (value.strip() for key, _, value in (line.partition(":") for line in lines) if key.strip() == "model name")
     return next(filter(None, names), platform.processor() or platform.machine())
 
 
 def _commit() -> str | None:
-    """The commit this package's source is at, '+' appended when files differ from it; none when not from a checkout."""
-    source = Path(__file__).parent.parent  # the package: this file's folder is one of its parts
+    """The commit of this package's checkout, with a '+' if files differ from it; None if it is not a checkout."""
+    source = Path(__file__).parent.parent  # the package's folder
 
     def git(*arguments: str) -> str | None:
         try:
@@ -40,7 +40,7 @@ def _commit() -> str | None:
             return None
         return done.stdout.strip() if done.returncode == 0 else None
 
-    if git("ls-files", "--error-unmatch", "__init__.py") is None:  # installed inside somebody else's checkout
+    if git("ls-files", "--error-unmatch", "__init__.py") is None:  # installed inside the checkout of another project
         return None
     commit = git("rev-parse", "HEAD")
     return commit and commit + ("+" if git("status", "--porcelain", "--", ".") else "")

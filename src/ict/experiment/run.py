@@ -42,16 +42,16 @@ from ict.experiment.run_folder import Folder, owner
 from ict.recipes import find
 from ict.recipes.recipe import OWN, Component, Recipe, change
 
-_CHUNK = 4096  # examples that are hashed at a time
-_LOOK = ("step", "seconds", "valid_error_student", "valid_error_teacher")  # what the curve has of a record
-_MANY_BYTES = 2**30  # of a validation set that is not kept on the device
+_CHUNK = 4096  # examples hashed at a time
+_CURVE = ("step", "seconds", "valid_error_student", "valid_error_teacher")  # the keys of a record in the curve
+_MANY_BYTES = 2**30  # a larger validation set is not copied to the device
 
 Mode = Literal["exact", "fast"]
 
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run. `network` is what `test_error` speaks of: the plain mean, else the teacher, else the student."""
+    """A finished run. `network` is the one with `test_error`: the SWA mean, else the teacher, else the student."""
 
     result: dict[str, Any]
     network: nn.Module
@@ -60,7 +60,7 @@ class Run:
 
     @torch.no_grad()
     def predict_proba(self, x: Tensor) -> Tensor:
-        """Class probabilities [N, C] of examples as they were handed to training."""
+        """Class probabilities [N, C] of examples in the form in which training got them."""
         self.network.eval()
         device = next(self.network.parameters()).device
         logits: Tensor = self.network(self.transform(x.to(device)))
@@ -85,15 +85,15 @@ def train(
     log: Callable[[loop.Record], None] | None = None,
     sync_bn: bool | None = None,
 ) -> Run:
-    """Train by a recipe and evaluate once on the test set.
+    """Train a recipe and evaluate the model once on the test set.
 
-    `recipe` is a name that `ict list` shows, a JSON file or a `Recipe`; `settings` are texts such as
-    "train.steps=500". `data` (see `from_arrays`) and `network` replace the recipe's own; the module handed in
-    is copied, not changed. Without `out` nothing is written. `log` gets a dict every few steps. Without `test` the test
-    set is dropped as soon as the data is read: no choice can have been made on it, and the result says so.
+    `recipe` is a recipe's name, a JSON file or a `Recipe`; `settings` are strings such as "train.steps=500". `data`
+    (see `from_arrays`) and `network` replace those of the recipe; the module is copied, not changed. Without `out`
+    nothing is written. `log` gets a dict every few steps. If `test` is false, the test set is dropped right after
+    reading, so that no choice can depend on it, and the result says so.
 
-    Processes that torchrun has started share the run: each takes an equal part of every batch, and the first one
-    writes and logs. `sync_bn`: batch norm by the whole batch; by default where there are several, unless in fast mode.
+    Processes started by torchrun share the run: each takes an equal part of every batch, and the first one writes and
+    logs. `sync_bn`: batch norm over the whole batch; the default for several processes, except in fast mode.
     """
     ranks = distributed.joined()
     with ranks.together():
@@ -116,7 +116,7 @@ def train(
             with ranks.together():
                 given = folder if resume and not force else None
                 job = prepare(recipe, seed, data, network, target, given, ranks=ranks)
-            # a network of the caller's own may have been drawn anew by each process
+            # each process may have drawn different weights for the caller's own network
             ranks.copy_first_(t for one in job.state.networks for t in (*one.parameters(), *one.buffers()))
             if folder:
                 finished = None if force else _finished(folder, job, ranks, test)
@@ -131,8 +131,8 @@ def train(
             )
             final, curve = _trained(job, ranks, folder, saver, log, fast=fast, shared=shared)
         with memory_told(target), untouched_globals(target, threads):
-            told = {"tested": test, "mode": "fast" if fast else "exact"}
-            result = ranks.by_first(lambda: job.result(final) | told | _history(folder, curve))
+            how = {"tested": test, "mode": "fast" if fast else "exact"}
+            result = ranks.by_first(lambda: job.result(final) | how | _history(folder, curve))
             if folder and ranks.first:
                 folder.save_tensors(folder.model, final.state_dict(), owner(job.recipe, job.seed))
                 write_json(folder.result, result)
@@ -149,7 +149,7 @@ def _trained(
     fast: bool,
     shared: bool,
 ) -> tuple[nn.Module, list[loop.Record]]:
-    """The network that the run ends with, and its validation errors on the way."""
+    """Train, and return the final network and the curve of validation errors."""
     state, target = job.state, job.state.first_bad.device
     curve = _looks(folder.read_metrics()) if folder and ranks.first else []
 
@@ -168,13 +168,13 @@ def _trained(
 
 
 def _on_device(examples: Examples, device: torch.device) -> Examples:
-    """Where they are looked at again and again, unless they are many."""
+    """The validation examples on the device, unless they are too large for it."""
     return examples if examples.x.nbytes > _MANY_BYTES else Examples(examples.x.to(device), examples.y.to(device))
 
 
 def _looks(records: Iterable[loop.Record]) -> list[loop.Record]:
-    """The validation errors over a run: what the records say that were made when it was looked at."""
-    return [{key: r[key] for key in _LOOK if key in r} for r in records if "valid_error_student" in r]
+    """The validation errors over a run, from the records with validation."""
+    return [{key: r[key] for key in _CURVE if key in r} for r in records if "valid_error_student" in r]
 
 
 def _history(folder: Folder | None, curve: list[loop.Record]) -> dict[str, Any]:
@@ -182,10 +182,10 @@ def _history(folder: Folder | None, curve: list[loop.Record]) -> dict[str, Any]:
 
 
 def _finished(folder: Folder, job: Job, ranks: Ranks, test: bool) -> Run | None:
-    """The run that the folder holds, if nothing of it is left to do."""
-    # without its model a run is evaluated again, from its last checkpoint
+    """The run in the folder, if it is complete."""
+    # a run without its model is evaluated again from its last checkpoint
     result = ranks.by_first(lambda: folder.load_result() if folder.model.exists() else None)
-    # a run that left the test set out is only short of its evaluation
+    # a run without the test set lacks only its evaluation
     if result is None or (test and not result.get("tested", True)):
         return None
     if (result["recipe_id"], result["seed"]) != (job.recipe.hash, job.seed):
@@ -197,14 +197,14 @@ def _finished(folder: Folder, job: Job, ranks: Ranks, test: bool) -> Run | None:
 
 
 def _begin(folder: Folder, job: Job, ranks: Ranks, *, resume: bool, force: bool) -> None:
-    """Load the last checkpoint and make the folder this run's."""
-    # again: until the folder was locked another process may have begun a run in it
+    """Load the last checkpoint and write this run's files into the folder."""
+    # check again: before the lock, another process may have started a run in the folder
     changed = ranks.by_first(lambda: folder.check(job.recipe, job.seed, resume=resume, force=force))
     named = None if job.prior is None else digest(job.prior)
     if resume and not force and named is not None:
         ranks.by_first(lambda: folder.check_prior(named))
     if resume:
-        _resume(folder, job.state, ranks)  # first, since it may refuse, and then nothing must have changed
+        _resume(folder, job.state, ranks)  # first, since it may fail, and then nothing must have changed
 
     def start() -> None:
         step = job.state.step
@@ -220,14 +220,14 @@ def _begin(folder: Folder, job: Job, ranks: Ranks, *, resume: bool, force: bool)
 
 def _check_sync(wanted: bool | None, fast: bool, ranks: Ranks) -> bool:
     if wanted and fast:
-        raise UserError("mode fast normalizes each rank's part of a batch by itself: leave out --sync-bn.")
+        raise UserError("mode fast normalizes each rank's part of a batch separately: leave out --sync-bn.")
     if wanted and not ranks.launched:
         raise UserError("--sync-bn is for several ranks: start with torchrun, or leave it out.")
     return ranks.size > 1 and not fast if wanted is None else wanted
 
 
 def _check_shares(recipe: Recipe, ranks: Ranks) -> None:
-    """Every rank gets as many examples as any other, and no pair is torn apart."""
+    """Check that the ranks can share every batch equally without splitting a pair group."""
     train = recipe.train
     for name in ("labeled_batch", "unlabeled_batch"):
         if (size := getattr(train, name)) % ranks.size:
@@ -246,9 +246,9 @@ def evaluate(
     data_dir: str | Path | None = None,
     allow_code: Collection[str] = (),
 ) -> dict[str, Any]:
-    """The test error of a finished run's saved model, measured again.
+    """Measure the test error of a finished run's saved model again.
 
-    `allow_code` has the names such as "mine:Mine" that the run's files may import.
+    `allow_code`: names such as "mine:Mine" that the run's files may import.
     """
     home = Folder(Path(folder))
     recipe, seed = home.load_recipe(allow_code)
@@ -281,7 +281,7 @@ def _fill_in(
     seed: int,
     data_dir: str | Path | None,
 ) -> tuple[Recipe, Dataset]:
-    """The resolved recipe, speaking of the caller's own data and network where there are any, and the data."""
+    """The resolved recipe, with the caller's own data and network if there are any, and the data."""
     recipe = change(find(recipe) if isinstance(recipe, str) else recipe, settings)
     if network is not None:
         recipe = replace(recipe, network=Component(OWN, {"class": type(network).__qualname__}))

@@ -1,4 +1,4 @@
-"""A run's folder: which file is called what, and when a run may be started or continued in it."""
+"""The folder of a run: the names of its files, and whether a run may start or continue in it."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping
@@ -18,7 +18,7 @@ from ict.recipes.recipe import Recipe, from_dict
 
 
 class Folder:
-    """Files of one run. Each is written whole; `metrics.jsonl` grows a line at a time."""
+    """The files of one run. Each is written atomically, except `metrics.jsonl`, which grows line by line."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -31,7 +31,10 @@ class Folder:
         self.result = path / "result.json"
 
     def check(self, recipe: Recipe, seed: int, *, resume: bool, force: bool) -> bool:
-        """Refuse a folder that holds another run, or this one when it was not asked to go on. Whether one is forced."""
+        """Raise a UserError if the folder holds another run, or this one without `resume`.
+
+        Returns whether a changed recipe is continued by `force`.
+        """
         if not self.recipe.exists():
             if checkpoint.exists(self.path):
                 raise UserError(
@@ -52,14 +55,14 @@ class Folder:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Make the folder if need be, and let no other process train in it. The lock ends with its process."""
+        """Create the folder if needed and lock it against other processes. The lock ends with the process."""
         with self._writable():
             self.path.mkdir(parents=True, exist_ok=True)
         with locked(self.path):
             yield
 
     def create(self, recipe: Recipe, seed: int, changed_at: list[int], prior: str | None = None) -> None:
-        """Make the folder this run's; the result of a run that is continued by force is no longer true.
+        """Write the recipe of this run. The old result of a run continued by force is no longer valid and deleted.
 
         `prior`: the digest of what experts say of its examples.
         """
@@ -71,14 +74,14 @@ class Folder:
             write_json(self.recipe, _description(recipe, seed) | changed | {"hashes": hashes} | named)
 
     def hashes(self, allow_code: Collection[str] = ()) -> list[str]:
-        """Of the recipe and, where the run went on by force, of those before it."""
+        """The hashes of the recipe and, if the run was continued by force, of the earlier recipes."""
         if not self.recipe.exists():
             return []
         # release 0.1.0 did not write them
         return read_json(self.recipe).get("hashes") or [self.load_recipe(allow_code)[0].hash]
 
     def check_owner(self, owner: Any, what: str) -> None:
-        """Refuse a file that says that it belongs to another run; those of release 0.1.0 do not say."""
+        """Raise a UserError if a file belongs to another run. Files of release 0.1.0 have no owner."""
         if not owner:
             return
         seed = read_json(self.recipe).get("seed", 0)
@@ -86,17 +89,17 @@ class Folder:
             raise UserError(f"{what} belongs to another run ({owner}) than {self.recipe}: pass another --out.")
 
     def check_prior(self, prior: str) -> None:
-        """Refuse to go on with another prior than the run began with."""
+        """Raise a UserError if the prior is not the one that the run started with."""
         before = read_json(self.recipe).get("prior", prior) if self.recipe.exists() else prior
         if before != prior:
             raise UserError(
                 f"{self.prior} is not the prior that the run began with: restore it, pass another --out, "
-                "or --force to continue with one that is computed anew."
+                "or --force to continue with a newly computed one."
             )
 
     @property
     def changed_at(self) -> list[int]:
-        """After how many updates the run went on by force with another recipe."""
+        """The update counts after which the run was continued by force with another recipe."""
         return list(read_json(self.recipe).get("changed_at", [])) if self.recipe.exists() else []
 
     @contextmanager
@@ -105,11 +108,11 @@ class Folder:
             yield
         except OSError as problem:
             raise UserError(
-                f"cannot write to {self.path} ({problem.strerror}): name another folder with --out."
+                f"cannot write to {self.path} ({problem.strerror}): choose another folder with --out."
             ) from None
 
     def load_recipe(self, allow_code: Collection[str] = ()) -> tuple[Recipe, int]:
-        """The recipe and the seed of the run; its components are registered ones or named in `allow_code`."""
+        """The recipe and the seed of the run. Its components must be registered or listed in `allow_code`."""
         if not self.recipe.exists():
             raise UserError(f"{self.path} holds no run: there is no {self.recipe.name} in it.")
         content = read_json(self.recipe)
@@ -122,7 +125,7 @@ class Folder:
         return read_json(self.result) if self.result.exists() else None
 
     def cut_metrics(self, step: int) -> None:
-        """Drop the lines after `step`, which a resumed run writes again, and a last line that a crash cut off."""
+        """Drop the lines after `step`, which a resumed run writes again, and an incomplete last line after a crash."""
         if not self.metrics.exists():
             return
         kept = []
@@ -159,12 +162,12 @@ class Folder:
 
 
 def owner(recipe: Recipe, seed: int) -> dict[str, Any]:
-    """What tells a run from others, as its files note it."""
+    """The identity of a run, which its files contain."""
     return {"recipe_id": recipe.hash, "seed": seed}
 
 
 def serialized(tensors: dict[str, Tensor], owner: Mapping[str, Any] | None = None) -> bytes:
-    """As safetensors, `owner` in its header; of contiguous copies, since tensors that share memory are refused."""
+    """Tensors in safetensors format with `owner` in the header; contiguous copies, since it rejects shared memory."""
     # one entry: safetensors writes several in an order of chance
     header = {"owner": json.dumps(owner, sort_keys=True)} if owner else None
     return save({name: t.detach().cpu().clone().contiguous() for name, t in tensors.items()}, header)
@@ -176,7 +179,7 @@ def _description(recipe: Recipe, seed: int) -> dict[str, Any]:
 
 
 def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Keys in which two run descriptions differ; the name is a label."""
+    """The keys in which two run descriptions differ, apart from the name."""
     flat = [
         {
             f"{k}.{n}" if isinstance(v, dict) else k: x

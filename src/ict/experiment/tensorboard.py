@@ -1,4 +1,4 @@
-"""A run's metrics as TensorBoard shows them, beside the metrics.jsonl that every run writes."""
+"""Writes a run's metrics for TensorBoard, in addition to metrics.jsonl."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,11 +10,11 @@ from ict.base.errors import UserError
 
 @contextmanager
 def tensorboard(folder: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """A function that takes a record of metrics and writes it into `folder` / tensorboard.
+    """Yields a function that writes a record of metrics into `folder` / tensorboard.
 
-    The writer is made at the first record, whose step is where a resumed run takes over: TensorBoard drops what an
-    interrupted run wrote from that step on. Each record is flushed, since a checkpoint may come right after it and a
-    run that goes on from there writes no earlier point again.
+    The writer is created at the first record. In a resumed run TensorBoard then drops what the interrupted run wrote
+    from that step on. Each record is flushed, since a checkpoint may follow directly, and a run resumed from it does
+    not write earlier points again.
     """
     try:
         from torch.utils.tensorboard import SummaryWriter

@@ -1,4 +1,4 @@
-"""Cross-validation for partly labeled data: only labeled rows are held out, the unlabeled ones always train."""
+"""Cross-validation for partly labeled data: only labeled rows are held out; unlabeled rows are always in training."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,20 +14,20 @@ Rows = NDArray[np.intp]
 
 
 class LabeledKFold:
-    """A scikit-learn splitter. An unlabeled row has -1 in y, or None or NaN in an array that can hold them.
+    """A scikit-learn splitter. An unlabeled row has -1 in y, or None or NaN in arrays of floats or objects.
 
-    Every labeled row is in one test fold; the classes are spread evenly over the folds.
+    Every labeled row is in one test fold. The folds are stratified by class.
     """
 
     def __init__(self, n_splits: int = 5, shuffle: bool = True, random_state: Any = None) -> None:
         if isinstance(n_splits, bool) or not isinstance(n_splits, int | np.integer) or n_splits < 2:
-            raise UserError(f"n_splits is {n_splits!r}: set a whole number from 2 on.")
+            raise UserError(f"n_splits is {n_splits!r}: set a whole number of at least 2.")
         self.n_splits = int(n_splits)
         self.shuffle = shuffle
         self.random_state = random_state
 
     def split(self, X: Any, y: ArrayLike, groups: object = None) -> Iterator[tuple[Rows, Rows]]:
-        """The rows to train on and the labeled rows to test on, fold by fold. `groups` is not used."""
+        """Yields for each fold the training rows and the labeled test rows. `groups` is not used."""
         del groups
         labels = np.asarray(y)
         n = X.shape[0] if hasattr(X, "shape") else len(X)
@@ -41,7 +41,9 @@ class LabeledKFold:
         if count.min() < self.n_splits:
             scarce, most = classes[count.argmin()], int(count.min())
             advice = f"at most {most} folds are possible" if most > 1 else "label more of it"
-            raise UserError(f"{self.n_splits} folds need as many labels a class and '{scarce}' has {most}: {advice}.")
+            raise UserError(
+                f"{self.n_splits} folds need as many labels per class, but '{scarce}' has {most}: {advice}."
+            )
         seed = self.random_state if self.shuffle else None
         folds = StratifiedKFold(self.n_splits, shuffle=self.shuffle, random_state=seed)
         every = np.arange(n)

@@ -1,9 +1,9 @@
-"""Label spreading over a sparse nearest-neighbor graph (Zhou et al. 2004), in two passes; nothing is n x n.
+"""Label spreading over a sparse nearest-neighbor graph (Zhou et al. 2004), in two passes, without n x n matrices.
 
     F = (1 - alpha) (I - alpha S)^-1 Y,    S = D^-1/2 W D^-1/2
 
-The first pass, alpha near 1, carries the labels far; its columns are balanced. The second, alpha 0.9, starts from the
-labels and, lightly weighted, the first pass's guesses, and mends what the far walk blurred.
+The first pass, with alpha near 1, carries the labels far; its classes are balanced. The second, with alpha 0.9, starts
+from the labels and, with a small weight, the guesses of the first pass. It sharpens what the first pass blurred.
 """
 
 from dataclasses import dataclass
@@ -20,20 +20,20 @@ from ict.base.errors import UserError
 
 GRAPH = "graph"  # its name among the methods
 GRAPH_LIMIT = 100_000  # rows: beyond that the exact search for neighbors takes minutes
-CHUNK = 4096  # new rows asked for at once
-TOLERANCE = 1e-12  # of the solve: no entry of F is off by more than this times the norm of its column of Y
-FAINT = 1e-10  # rows whose whole answer is below this are too near the tolerance to be read
-NEAR = 2  # this many nearest rows stay neighbors even when not mutual, so that the graph does not fall apart
+CHUNK = 4096  # new rows per query
+TOLERANCE = 1e-12  # of the solver: the error of an entry of F is at most this times the norm of its column of Y
+FAINT = 1e-10  # rows with a smaller sum of F are too near the tolerance to be used
+NEAR = 2  # this many nearest rows stay neighbors even if not mutual, so that the graph has fewer separate parts
 SHARPNESS = 4.0  # of the edge weights exp(-SHARPNESS d^2 / (scale_i scale_j))
 FLOOR = 1e-6  # of an edge's weight: beside a dense cluster an outlier's weights would vanish and cut it off
 BALANCING_ROUNDS = 20
-DOUBT = 0.2  # a guess whose margin is below this share of the mean margin weighs less than the others
+DOUBT = 0.2  # a guess with a margin below this fraction of the mean margin gets a smaller weight
 
 
 @dataclass(frozen=True)
 class Propagated:
     probs: NDArray[np.float32]  # [n, C]; rows sum to 1
-    reached: NDArray[np.bool_]  # [n]; whether a path of the graph leads from a label to the row
+    reached: NDArray[np.bool_]  # [n]; whether the graph has a path from a label to the row
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ def find_neighbors(x: Array, n_neighbors: int = 10) -> Neighbors:
     rows = _rows(x)
     if len(rows) == 0:
         raise UserError("x has no rows: give at least one.")
-    center = rows.mean(axis=0)  # near the origin, distances by matrix products lose fewer digits
-    # In sorted order, so that the order rows come in cannot decide between neighbors at the same distance.
+    center = rows.mean(axis=0)  # near the origin, distances from matrix products are more accurate
+    # Sorted, so that the order of the rows does not decide between neighbors at the same distance.
     nodes, node = np.unique(rows - center, axis=0, return_inverse=True)
     search = NearestNeighbors().fit(nodes)
     k, n = min(n_neighbors, len(nodes) - 1), len(nodes)
@@ -70,17 +70,17 @@ def find_neighbors(x: Array, n_neighbors: int = 10) -> Neighbors:
 
 
 class GraphPropagation:
-    """Classes of unlabeled rows, and of new ones, from few labels and the shape of the data.
+    """Predicts the classes of unlabeled rows and of new ones from few labels and the structure of the data.
 
-    Distances are Euclidean: put the features on one scale first. Rows with the same values are one node. The rows that
-    no label reaches get the answer of the reached rows nearest to them.
+    Distances are Euclidean: put the features on one scale first. Rows with the same values are one node. Rows that no
+    label reaches get the answer of the reached rows nearest to them.
 
     n_neighbors: edges per row, before those that are not mutual are dropped.
-    alpha: how far labels travel in the first pass, below 1.
-    class_balance: every class weighs the same, whatever its number of labels, and the first pass shares the rows out
-        evenly. Without it frequent labels win, which is right only when labels were drawn like the rows.
-    guess: the weight in the second pass of a row's guessed class, where a label weighs 1; 0 leaves that pass out.
-    second_alpha: how far labels travel in the second pass.
+    alpha: how far labels spread in the first pass, below 1.
+    class_balance: all classes have the same weight, whatever their numbers of labels, and the first pass divides the
+        rows evenly among them. Without it frequent labels win, which is right only if labels were drawn like the rows.
+    guess: the weight of a row's guessed class in the second pass, relative to a label; 0 skips that pass.
+    second_alpha: how far labels spread in the second pass.
     """
 
     transduction: Propagated
@@ -137,9 +137,9 @@ class GraphPropagation:
         return self
 
     def predict_proba(self, x_new: Array) -> NDArray[np.float32]:
-        """[m, C]: the mean of the nearest training rows' answers, the nearer the heavier."""
+        """[m, C]: the mean answer of the nearest training rows, weighted by distance."""
         if not hasattr(self, "_probs"):
-            raise UserError("this GraphPropagation knows no labels yet: call fit first.")
+            raise UserError("this GraphPropagation is not fitted yet: call fit first.")
         rows = _rows(x_new)
         if rows.shape[1] != len(self._center):
             raise UserError(
@@ -148,16 +148,16 @@ class GraphPropagation:
         return self._from_nearest(rows - self._center, None).astype(np.float32)
 
     def settings(self) -> dict[str, Any]:
-        """The arguments that make an equal one."""
+        """The constructor's arguments."""
         names = ("n_neighbors", "alpha", "class_balance", "guess", "second_alpha")
         return {name: getattr(self, name) for name in names}
 
     def arrays(self) -> dict[str, Array]:
-        """What `predict_proba` needs besides the settings: the training rows, their answers and their scales."""
+        """The arrays that `predict_proba` needs: the training rows, their answers and their scales."""
         return {"center": self._center, "nodes": self._search._fit_X, "probs": self._probs, "scale": self._scale}
 
     def restored(self, arrays: dict[str, Array]) -> Self:
-        """Fitted as the one that `arrays` came from, except for `transduction`."""
+        """Restore a fitted state from `arrays`, without `transduction`."""
         nodes, self._center = arrays["nodes"], arrays["center"]
         self._probs, self._scale = arrays["probs"], arrays["scale"]
         if nodes.shape != (len(self._scale), len(self._center)) or len(self._probs) != len(nodes):
@@ -188,18 +188,18 @@ class GraphPropagation:
         return _answers(solve(smooth, seeds, self.second_alpha), weights, reached)
 
     def _from_nearest(self, rows: Array, among: NDArray[np.intp] | None) -> Array:
-        """The weighted mean of the answers of the nodes nearest to every row; of those `among`, when given."""
+        """The weighted mean of the answers of the nodes nearest to each row, only of the nodes `among` if given."""
         search = self._search if among is None else NearestNeighbors().fit(self._search._fit_X[among])
         k = min(self.n_neighbors, search.n_samples_fit_)
-        found = np.empty((len(rows), self._probs.shape[1]))
+        answers = np.empty((len(rows), self._probs.shape[1]))
         for start in range(0, len(rows), CHUNK):
             chunk = slice(start, start + CHUNK)
             far, near = search.kneighbors(rows[chunk], k)
             near = near if among is None else among[near]
             scale = np.maximum(far[:, -1:] * self._scale[near], np.finfo(np.float64).tiny)
             weight = np.maximum(np.exp(-np.square(far) / scale), FLOOR)
-            found[chunk] = _normalized(np.einsum("nk,nkc->nc", weight, self._probs[near]))
-        return found
+            answers[chunk] = _normalized(np.einsum("nk,nkc->nc", weight, self._probs[near]))
+        return answers
 
 
 def _rows(x: Array) -> NDArray[np.float64]:
@@ -237,7 +237,7 @@ def _graph(neighbors: Neighbors) -> tuple[sp.csr_array, NDArray[np.float64]]:
 
 
 def _balance(labels: Array) -> Array:
-    """The weight of one label of every class, such that the classes weigh the same and the labels 1 on average."""
+    """The weight of a label of each class: the classes have equal weights, and labels 1 on average."""
     count = labels.sum(axis=0)
     return np.where(count > 0, count.sum() / np.maximum(count, 1.0) / np.count_nonzero(count), 0.0)
 
@@ -246,29 +246,29 @@ def solve(smooth: sp.csr_array, seeds: Array, alpha: float) -> Array:
     """(1 - alpha) (I - alpha S)^-1 Y by conjugate gradients, all columns at once.
 
     The eigenvalues of I - alpha S lie between 1 - alpha and 1 + alpha, so that a residual of TOLERANCE (1 - alpha) |Y|
-    bounds the error by TOLERANCE |Y|, and the number of rounds depends on alpha alone.
+    bounds the error by TOLERANCE |Y|, and the number of rounds depends only on alpha.
     """
-    found = np.zeros_like(seeds)
+    solution = np.zeros_like(seeds)
     residual = (1 - alpha) * seeds
     direction = residual.copy()
     size = np.square(residual).sum(axis=0)
     goal = size * TOLERANCE**2
-    rounds = int(45 / np.sqrt(1 - alpha)) + 20  # twice what the theory asks for; rounding can stall the last digit
+    rounds = int(45 / np.sqrt(1 - alpha)) + 20  # twice the theoretical number; rounding can stall the last digits
     for _ in range(rounds):
         if (size <= goal).all():
             break
         image = direction - alpha * (smooth @ direction)
         curve = (direction * image).sum(axis=0)
         step = np.where(size > goal, size / np.where(curve > 0, curve, 1.0), 0.0)
-        found += step * direction
+        solution += step * direction
         residual -= step * image
         before, size = size, np.square(residual).sum(axis=0)
         direction = residual + size / np.where(before > 0, before, 1.0) * direction
-    return found
+    return solution
 
 
 def _answers(spread: Array, weights: sp.csr_array, reached: NDArray[np.bool_]) -> Array:
-    """Rows that sum to 1. A row too far from every label to be read takes the answer of the closest that can be."""
+    """Normalized rows. A row too far from all labels for the solver's accuracy takes the answer of a closer one."""
     spread = np.maximum(spread, 0.0)
     spread[~reached] = 0.0
     mass = spread.sum(axis=1)
