@@ -51,7 +51,7 @@ def test_weights_that_are_not_finite_are_refused(format: int, tmp_path: Path) ->
     assert load_model(folder).predict_proba(X).shape == (30, 3)
     put_nan(folder)
     for use in (load_model, lambda model: export_onnx(model, tmp_path / "m.onnx")):
-        with pytest.raises(UserError, match="not a whole model"):
+        with pytest.raises(UserError, match="not a complete model"):
             use(folder)
     assert not (tmp_path / "m.onnx").exists()
 
@@ -61,7 +61,7 @@ def test_files_of_two_models_do_not_make_one(name: str, tmp_path: Path) -> None:
     ours = a_model(tmp_path / "ours")
     theirs = a_model(tmp_path / "theirs", seed=1, classes=("cow", "ant", "bee"))
     (theirs / name).replace(ours / name)
-    with pytest.raises(UserError, match=r"not those that config\.json was written for"):
+    with pytest.raises(UserError, match=r"do not match the hashes in config\.json"):
         load_model(ours)
 
 

@@ -239,7 +239,7 @@ def test_texts_are_streamed(tmp_path: Path) -> None:
         ("texts", ["--backbone", NAME], "is for images"),
         ("photos", ["--backbone", "tfidf"], "fitted to texts"),
         ("photos", ["--backbone", "none"], "no features without a backbone"),
-        ("photos", ["-o", "x.npy"], "end its name in .npz"),
+        ("photos", ["-o", "x.npy"], "end the name in .npz"),
         ("photos", ["-o", "in/x.npz"], "only read"),
         ("not text", [], "no text in UTF-8"),
     ],

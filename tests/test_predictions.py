@@ -247,7 +247,7 @@ def test_names_that_are_not_utf_8(
     [
         ("gone", "does not exist"),
         ("empty folder", "holds no images"),
-        ("only bad", "no example that can be read"),
+        ("only bad", "no readable example"),
         ("folder for features", r"fitted to examples of the shape \(4,\)"),
         ("odd shape", r"examples of the shape \(5,\), but"),
         ("no rows", r"\(0, 4\)"),

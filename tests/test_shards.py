@@ -222,4 +222,4 @@ def test_the_command_writes_shards_and_trains_on_them(
     images = tmp_path / "images"
     images.mkdir()
     assert ict(monkeypatch, "shard", images, images / "shards") == 2
-    assert "which is only read" in capsys.readouterr().err and not list(images.iterdir())
+    assert "which must not change" in capsys.readouterr().err and not list(images.iterdir())

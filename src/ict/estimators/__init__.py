@@ -1,4 +1,4 @@
-"""The scikit-learn front: the estimators, the choice of a method, and what is fitted to arrays.
+"""The scikit-learn interface: the estimators, the choice of a method, and fits to arrays.
 
 May import `models` and all below it.
 """

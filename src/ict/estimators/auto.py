@@ -1,4 +1,4 @@
-"""Which method to trust, by folds of the labeled examples, and whether the unlabeled ones helped."""
+"""Chooses a method by cross-validation on the labeled examples, and tests whether the unlabeled ones helped."""
 
 from dataclasses import dataclass
 
@@ -12,23 +12,23 @@ from ict.experts.folds import hidden_folds
 from ict.experts.graph import GRAPH, GRAPH_LIMIT
 from ict.models.trained_network import TrainedNetwork
 
-AUTO = "auto"  # the name of this choice among the methods
+AUTO = "auto"  # the name of this option among the methods
 CANDIDATES = ("supervised", GRAPH, "ict")
 _FOLDS = 3
-_SHORTER = 4  # a fold's runs have this many times fewer updates than the final one
+_SHORTER = 4  # runs in a fold have this many times fewer updates than the final one
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The winner, and what its folds say."""
+    """The chosen method and the results of its folds."""
 
     method: str
     model: Model
-    verdict: Verdict | None  # none where no fold was possible
+    verdict: Verdict | None  # None if no folds were possible
     errors: dict[str, list[float]]  # by candidate and fold
     remark: str
-    guesses: tuple[Array, NDArray[np.int64]] | None = None  # the winner's probabilities of held-out labels, and those
-    interrupted: bool = False  # while methods were compared; the model is one of a fold
+    guesses: tuple[Array, NDArray[np.int64]] | None = None  # the winner's held-out probabilities, and the labels
+    interrupted: bool = False  # during the comparison of methods; then the model is one of a fold
 
 
 def choose(
@@ -40,9 +40,9 @@ def choose(
     candidates: tuple[str, ...] = CANDIDATES,
     look: Look | None = None,
 ) -> Choice:
-    """Compare, refit the winner on everything; a winner is never worse than supervised on its own folds.
+    """Compare the candidates and refit the winner on all rows. The winner is never worse than supervised on the folds.
 
-    `look` is for the refit alone.
+    `look` is used only for the refit.
     """
     fewest = int(np.bincount(labels[labels >= 0], minlength=n_classes).min())
     if fewest < 2 or (labels >= 0).all():
@@ -65,8 +65,8 @@ def choose(
                 return Choice(name, model, None, {}, remark, interrupted=True)
             guesses[name].append(model.predict_proba(inputs[held_out]))
             errors[name].append(float((guesses[name][-1].argmax(1) != known[-1]).mean()))
-    # a few held-out labels cannot tell the good from the better: between equals ICT for images, whose shifts teach it
-    # what no graph knows, and the graph for vectors
+    # few held-out labels often give ties. Then ICT is preferred for images, where it learns from shifts, and the graph
+    # for vectors.
     preferred = ("ict", GRAPH, "supervised") if inputs.ndim > 2 else (GRAPH, "ict", "supervised")
     winner = min((name for name in preferred if name in candidates), key=lambda name: float(np.mean(errors[name])))
     said = verdict(errors["supervised"], errors[winner], list(map(len, known))) if winner != "supervised" else None

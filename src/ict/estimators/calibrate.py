@@ -1,8 +1,8 @@
-"""The temperature of a fitted model: from validation examples or folds of the labeled ones, never from test examples.
+"""The temperature of a fitted model, from validation examples or folds of the labeled ones, never from test examples.
 
-Folds are fitted for as many updates as the model itself where that is affordable: a network that was trained for a
-quarter of them is unsure for another reason, and its temperature made the probabilities of supervised networks worse.
-Otherwise the folds on which methods were compared have to do.
+If affordable, folds are fitted for as many updates as the model. A network trained for a quarter of them is unsure for
+another reason; its temperature made the probabilities of supervised networks worse. Otherwise the shorter folds of the
+comparison of methods are used.
 """
 
 import warnings
@@ -17,14 +17,14 @@ from ict.experts.temperature import fit_temperature
 from ict.models.trained_network import TrainedNetwork
 
 _FOLDS = 3
-_AFFORDABLE = 5000  # updates of a fit that folds may repeat: a minute on a core
-_AFFORDABLE_IMAGES = 150_000  # the same times the numbers of an image, where convolutions take the time
+_AFFORDABLE = 5000  # the most updates of a fit that folds repeat: a minute on a core
+_AFFORDABLE_IMAGES = 150_000  # for images, the most updates times numbers of an image
 
 
 @dataclass(frozen=True)
 class Calibration:
     temperature: float
-    said: str  # where it comes from, or why there is none, as a sentence
+    said: str  # a sentence: the source of the temperature, or why there is none
     fitted: bool = True
 
 
@@ -39,9 +39,10 @@ def calibrate(
     seed: int,
     compared: tuple[Array, Labels] | None = None,
 ) -> Calibration:
-    """`model` is `method` fitted to the scaled `inputs`; `valid` has scaled inputs and labels it was not trained on.
+    """Fit a temperature for `model`, which is `method` fitted to the scaled `inputs`.
 
-    `compared` has probabilities that shorter fits gave for labels they had not seen, and those labels.
+    `valid`: scaled inputs and labels that were not trained on. `compared`: held-out probabilities of shorter fits, and
+    the labels.
     """
     if valid is not None:
         temperature = fit_temperature(model.predict_proba(valid[0]), valid[1])
@@ -63,7 +64,7 @@ def calibrate(
     for i, (hidden, rows) in enumerate(hidden_folds(labels, n_folds, seed), 1):
         titled = replace(fitter, title=f"calibration {i}/{n_folds} (Ctrl-C skips it)")
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "interrupted")  # the model is whole
+            warnings.filterwarnings("ignore", "interrupted")  # the model itself is complete
             part = titled.fit(method, inputs, hidden, n_classes, seed)
         if isinstance(part, TrainedNetwork) and part.interrupted:
             return _uncalibrated("that was skipped")

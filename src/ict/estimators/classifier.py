@@ -1,4 +1,4 @@
-"""The scikit-learn front: `fit(X, y)` with -1 for the unlabeled examples."""
+"""The scikit-learn estimators: `fit(X, y)` with -1 for the unlabeled examples."""
 
 from typing import Any
 
@@ -21,15 +21,16 @@ from ict.models.trained_network import TrainedNetwork
 class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Any method as a scikit-learn classifier.
 
-    method: "auto" compares supervised training, graph propagation and ICT on folds of the labeled examples and keeps
-        the best; or "graph", or a method that `ict list` shows for digits-100, such as "ict" or "mean-teacher".
-    network: a module that returns logits; none: one that fits the shape of X.
-    steps: updates; none: by the number of examples. settings: texts such as "train.weight=30". device, random_state.
+    method: "auto" compares supervised training, graph propagation and ICT by cross-validation and takes the best; or
+        "graph", or a method that `ict list` shows for digits-100, such as "ict" or "mean-teacher".
+    network: a module that returns logits. None: one that suits the shape of X.
+    steps: the number of updates. None: depends on the number of examples.
+    settings: strings such as "train.weight=30". device, random_state.
     verbose: 1 for a progress bar in a terminal.
 
-    X is [n, features], [n, h, w], [n, h, w, c] or [n, c, h, w]; y holds -1, None or NaN where a label is unknown.
-    After `fit`: `classes_`, `transduction_` (the label of every example), `method_`, and with "auto" `verdict_`,
-    whether the unlabeled examples helped, by how much and how sure that is; `remark_` says it in a sentence.
+    X is [n, features], [n, h, w], [n, h, w, c] or [n, c, h, w]; y is -1, None or NaN where a label is unknown.
+    After `fit`: `classes_`, `transduction_` (the label of every example) and `method_`. With "auto" also `verdict_`:
+    whether the unlabeled examples helped, by how much, and with which certainty; `remark_` is the same as a sentence.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
     @one_thread_at_a_time
     def fit(self, X: Any, y: Any, unlabeled_X: Any = None) -> "SemiSupervisedClassifier":
-        """Train on labeled and unlabeled examples; Ctrl-C ends training early and leaves a usable model."""
+        """Train on labeled and unlabeled examples. Ctrl-C ends training early and leaves a usable model."""
         if y is None:
             raise ValueError("This estimator requires y to be passed, but the target y is None.")
         X = validate_data(self, _plain(X), allow_nd=True, dtype="numeric")
@@ -98,7 +99,7 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
 
 class ICTClassifier(SemiSupervisedClassifier):
-    """Interpolation Consistency Training as a scikit-learn classifier; parameters as for its base, less `method`."""
+    """Interpolation Consistency Training as a scikit-learn classifier. The parameters are those of its base class."""
 
     def __init__(
         self,
@@ -110,7 +111,7 @@ class ICTClassifier(SemiSupervisedClassifier):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        # spelled out, since scikit-learn reads the parameters from this signature
+        # written out, since scikit-learn reads the parameters from this signature
         super().__init__(
             "ict",
             network=network,

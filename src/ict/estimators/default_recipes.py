@@ -1,4 +1,4 @@
-"""Settings for data never seen before: recipes from nothing but a method, a shape and counts."""
+"""Default settings for new data: recipes from only a method, the shape of an example and counts."""
 
 from dataclasses import replace
 
@@ -7,12 +7,12 @@ from ict.engine.settings import Average, Eval, Inputs, Optimizer
 from ict.recipes import RECIPES
 from ict.recipes.recipe import OWN, Component, Recipe
 
-_TUNED_ON = "digits-100/"  # small data with few labels, where every method has settings of its own
+_TUNED_ON = "digits-100/"  # small data with few labels, on which the settings of each method were tuned
 METHODS = tuple(name.removeprefix(_TUNED_ON) for name in RECIPES if name.startswith(_TUNED_ON))
 
 
 def default_recipe(method: str, shape: tuple[int, ...], n_examples: int, steps: int | None = None) -> Recipe:
-    """For examples of a shape [C, H, W] or [F] that are already scaled."""
+    """A recipe for scaled examples of shape [C, H, W] or [F]."""
     if method not in METHODS:
         raise unknown("method", method, METHODS)
     tuned = RECIPES[f"{_TUNED_ON}{method}"]
@@ -28,7 +28,7 @@ def default_recipe(method: str, shape: tuple[int, ...], n_examples: int, steps: 
         eval=Eval(every=steps, log_every=max(steps // 50, 1)),
         name=method,
     )
-    if method == "ict" and not images:  # nothing shifts a vector, so mixing is all that keeps it from overfitting
+    if method == "ict" and not images:  # vectors have no augmentation, so only mixing prevents overfitting
         options = {**recipe.algorithm.options, "mix_labeled": True}
         train = replace(recipe.train, weight=30.0, labeled_batch=100)
         return replace(recipe, algorithm=Component("ict", options), optimizer=_slower(recipe), train=train)
@@ -36,12 +36,12 @@ def default_recipe(method: str, shape: tuple[int, ...], n_examples: int, steps: 
 
 
 def default_steps(n_examples: int) -> int:
-    """Forty passes in batches of 100, within bounds that keep small data from being seen too seldom."""
+    """Forty passes in batches of 100, but at least 1,500 and at most 20,000 updates."""
     return min(max(40 * n_examples // 100, 1500), 20_000)
 
 
 def seeding_recipe(recipe: Recipe) -> Recipe:
-    """Supervised mixup on labels that a graph guessed, for as long as it takes to learn them roughly."""
+    """Supervised mixup on labels guessed by a graph, for long enough to learn them roughly."""
     return replace(
         recipe,
         algorithm=Component("mixup", {"alpha": 1.0}),
@@ -52,7 +52,7 @@ def seeding_recipe(recipe: Recipe) -> Recipe:
 
 
 def after_seeding(recipe: Recipe) -> Recipe:
-    """The recipe for a network that knows something already: with smaller steps."""
+    """The recipe for a network that is already trained roughly: with a smaller learning rate."""
     return replace(recipe, optimizer=replace(_slower(recipe), lr=_slower(recipe).lr / 2))
 
 

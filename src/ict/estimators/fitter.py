@@ -1,4 +1,4 @@
-"""Fitting a method to arrays, without the rest of a run: no folder, no test set."""
+"""Fits a method to arrays, without the rest of a run: no folder, no test set."""
 
 import warnings
 from dataclasses import dataclass, replace
@@ -25,17 +25,17 @@ from ict.experts.graph import GRAPH, GRAPH_LIMIT, GraphPropagation
 from ict.models.trained_network import TrainedNetwork
 from ict.recipes.recipe import OWN, Component, Recipe, change
 
-_FEW_LABELS = 10  # a class, up to which images are seeded
-_TRUSTED = 0.6  # share of held-out labels that a graph must guess to be believed
+_FEW_LABELS = 10  # labels per class up to which training on images starts from labels guessed by a graph
+_TRUSTED = 0.6  # the held-out accuracy that a graph needs for its guesses to be used
 
 
 @dataclass(frozen=True)
 class Look:
-    """What is followed while a network is trained, and does not change it."""
+    """Data for metrics during a fit. They do not affect the fit."""
 
     valid: tuple[Array, NDArray[np.int64]] | None = None  # scaled inputs and labels that are not trained on
-    unlabeled: Array | None = None  # scaled inputs on which the network's certainty is followed
-    times: int = 30  # evaluations in a fit
+    unlabeled: Array | None = None  # scaled inputs on which the network's confidence is logged
+    times: int = 30  # evaluations per fit
 
 
 class Model(Protocol):
@@ -44,7 +44,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Fitter:
-    """How a method is fitted: everything but the data."""
+    """The settings of a fit: everything except the method and the data."""
 
     network: nn.Module | None = None
     steps: int | None = None
@@ -62,7 +62,7 @@ class Fitter:
         seed: int,
         look: Look | None = None,
     ) -> Model:
-        """`inputs` are scaled, [n, features] or [n, c, h, w]; `labels` are -1 where unknown."""
+        """Fit a method. `inputs` are scaled, [n, features] or [n, c, h, w]; `labels` are -1 where unknown."""
         if method == GRAPH:
             return GraphPropagation().fit(inputs, labels)
         valid = look.valid if look else None
@@ -73,14 +73,14 @@ class Fitter:
         network = self.network
         if network is not None:
             own = Component(OWN, {"class": type(network).__qualname__})
-            # nothing is known about it, so an optimizer that asks for little: without batch norm SGD's rate collapses
+            # for an unknown network Adam is more robust: without batch norm training collapses at SGD's learning rate
             recipe = replace(recipe, network=own, optimizer=Optimizer(name="adam", lr=1e-3))
         guesses = graph_guesses(inputs, labels, seed) if method == "ict" else None
         seeding = 0
         if guesses is not None:
             guessed = replace(data, train=Examples(data.train.x, torch.from_numpy(guesses)), labeled_rows=None)
             if inputs.ndim == 2:
-                data = guessed  # without shifts consistency alone would forget them
+                data = guessed  # vectors have no augmentation; trained by consistency only, a network would forget them
             else:
                 same = [setting for setting in self.settings if setting.startswith(("network", "inputs."))]
                 seeded = self._train(seeding_recipe(change(recipe, same)), guessed, network, seed)
@@ -90,7 +90,7 @@ class Fitter:
         return replace(self._train(change(recipe, self.settings), data, network, seed, look), seeding=seeding)
 
     def shorter(self, times: int, n_examples: int) -> "Fitter":
-        """The same with that many times fewer updates, and silent."""
+        """A fitter with `times` fewer updates and without output."""
         steps = self.steps or default_steps(n_examples)
         return replace(self, steps=max(steps // times, 1), verbose=0)
 
@@ -115,16 +115,16 @@ class Fitter:
                 except KeyboardInterrupt as stop:
                     interrupted = signal_of(stop)
                     warnings.warn(
-                        f"interrupted after {job.state.step} updates; the model is as good as that.", stacklevel=4
+                        f"interrupted after {job.state.step} updates; the model is trained only that far.", stacklevel=4
                     )
             module = final_network(job.program, job.state, recipe.swa).eval()
         return TrainedNetwork(module, job.state.step, recipe.to_dict(), interrupted, tuple(history))
 
 
 def graph_guesses(inputs: Array, labels: NDArray[np.int64], seed: int) -> NDArray[np.int64] | None:
-    """A class for every row by graph propagation; none where it would not help, or cannot be believed.
+    """A class for every row by graph propagation, or None where it would not help or is not accurate enough.
 
-    Vectors are always helped. Images, whose shifts teach a network more, only while labels are few.
+    It always helps vectors. It helps images, where a network learns more from shifts, only if labels are few.
     """
     counts = np.bincount(labels[labels >= 0])
     if len(labels) > GRAPH_LIMIT or (labels >= 0).all() or len(counts) < 2:
@@ -143,7 +143,7 @@ def graph_guesses(inputs: Array, labels: NDArray[np.int64], seed: int) -> NDArra
 
 
 def _balanced(data: Dataset) -> Dataset:
-    """Labeled rows repeated so that every class is drawn about as often as the largest."""
+    """The dataset with labeled rows repeated, so that every class is drawn about as often as the largest."""
     labels = data.train.y.numpy()
     rows = np.flatnonzero(labels >= 0)
     counts = np.bincount(labels[rows])

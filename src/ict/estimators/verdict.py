@@ -1,7 +1,7 @@
-"""Whether unlabeled rows helped: two methods over the same folds, by the corrected resampled t-test.
+"""Tests whether unlabeled rows helped: two methods on the same folds, by the corrected resampled t-test.
 
-Folds share training rows, so their differences are not independent, and the plain paired t-test finds effects that are
-not there. Nadeau and Bengio (2003) widen the variance of the mean difference from s^2 / k to s^2 (1/k + test/train).
+Folds share training rows, so their differences are not independent, and the plain paired t-test reports effects that do
+not exist. Nadeau and Bengio (2003) increase the variance of the mean difference from s^2 / k to s^2 (1/k + test/train).
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Verdict:
-    gain: float  # mean error without minus mean error with: positive when it helped
+    gain: float  # mean error without minus mean error with them: positive if they helped
     low: float  # the 95 % interval of the gain
     high: float
     p: float  # two-sided
@@ -26,17 +26,16 @@ class Verdict:
 
     def __str__(self) -> str:
         gain, low, high = (f"{100 * value:+.1f}" for value in (self.gain, self.low, self.high))
-        said = "Cannot tell whether the unlabeled rows helped"
+        answer = "Cannot tell whether the unlabeled rows helped"
         if self.answer != "cannot tell":
-            said = f"The unlabeled rows {self.answer}"
-        return f"{said}: {gain} points of accuracy, 95 % interval {low} to {high}, p = {self.p:.2g}."
+            answer = f"The unlabeled rows {self.answer}"
+        return f"{answer}: {gain} points of accuracy, 95 % interval {low} to {high}, p = {self.p:.2g}."
 
 
 def verdict(errors_without: Sequence[float], errors_with: Sequence[float], n_test: Sequence[int]) -> Verdict:
-    """Errors are fractions, one for every fold of one cross-validation; n_test: how many rows each fold tested.
+    """Compare errors, fractions per fold of one cross-validation. `n_test`: the number of test rows in each fold.
 
-    Of a k-fold split's labeled rows 1/k test and the rest train: test/train is taken over the labeled rows, since those
-    are what differs from fold to fold.
+    test/train is the ratio of labeled test rows to labeled training rows, since only these differ between folds.
     """
     without, with_, sizes = (np.asarray(v, dtype=np.float64) for v in (errors_without, errors_with, n_test))
     if without.ndim != 1 or not without.shape == with_.shape == sizes.shape or len(sizes) < 2:
@@ -50,8 +49,8 @@ def verdict(errors_without: Sequence[float], errors_with: Sequence[float], n_tes
         return Verdict(0.0, 0.0, 0.0, 1.0, "cannot tell")
     test = sizes.mean()
     train = sizes.sum() - test
-    # When every fold differs by the same amount the folds show no spread. One row more or less in one fold is the least
-    # that could have been seen.
+    # If all folds differ by the same amount, their spread is 0. The smallest spread that could have been observed is
+    # that of one row in one fold.
     least = 1.0 / (sizes.max() * np.sqrt(k))
     spread = max(float(difference.std(ddof=1)), float(least))
     error = spread * np.sqrt(1.0 / k + test / train)

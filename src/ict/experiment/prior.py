@@ -1,6 +1,6 @@
-"""The prior of a run: what experts say of its training examples, from the labels alone that the split left known.
+"""The prior of a run: experts' class probabilities for its training examples, from the labels known in the split.
 
-It is made once, by the first rank, and saved with the run: a run that goes on reads it back.
+The first rank computes it once. It is saved with the run, and a resumed run reads it.
 """
 
 from hashlib import sha256
@@ -18,7 +18,7 @@ from ict.engine.settings import Anchor
 from ict.experiment.run_folder import Folder
 from ict.experts.experts import Experts
 
-_CHUNK = 4096  # examples that are transformed at a time
+_CHUNK = 4096  # examples transformed at a time
 
 
 def fitted_prior(
@@ -31,7 +31,7 @@ def fitted_prior(
     folder: Folder | None,
     ranks: Ranks,
 ) -> Tensor:
-    """[N, C] in the host's memory: the data's own, or that of the folder of a run that goes on, or the experts'.
+    """The prior [N, C] in the host's memory: the data's own, or that of a resumed run's folder, or the experts'.
 
     `known`: the labels, -1 where the split hides them.
     """
@@ -53,7 +53,7 @@ def fitted_prior(
 
 
 def digest(prior: Tensor) -> str:
-    """What names it in the run's description."""
+    """The hash that identifies a prior in a run's description."""
     return sha256(np.ascontiguousarray(prior.numpy()).tobytes()).hexdigest()
 
 
@@ -62,5 +62,5 @@ def _checked(prior: Tensor | None, shape: tuple[int, int], name: str) -> Tensor:
         got = "nothing" if prior is None else list(prior.shape)
         raise UserError(f"{name} is {got}: it must be {shape[1]} probabilities for each of {shape[0]} examples.")
     if not (prior >= 0).all() or not torch.allclose(prior.sum(1), torch.ones(len(prior)), atol=1e-3):
-        raise UserError(f"{name} must hold probabilities: rows of numbers from 0 on that sum to 1.")
+        raise UserError(f"{name} must hold probabilities: rows of numbers of at least 0 that sum to 1.")
     return prior

@@ -1,4 +1,4 @@
-"""Models that learn from the labels alone or from a graph, how much to believe each, and the folds that judge them.
+"""Classical models on labels or a graph, their weights and temperatures, and the folds for cross-validation.
 
 May import `base`, `data` and `engine`.
 """

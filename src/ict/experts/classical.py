@@ -1,4 +1,4 @@
-"""Models of scikit-learn that learn from the labeled rows alone: logistic regression, trees and forest."""
+"""scikit-learn models that learn only from the labeled rows: logistic regression, extra trees, random forest."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,9 +8,9 @@ import numpy as np
 from ict.base.array_types import Array
 
 Predictor = Callable[[Array], Array]
-"""Inputs [n, features] to class probabilities [n, classes]."""
+"""From inputs [n, features] to class probabilities [n, classes]."""
 
-_WEAK, _STRONG = 1.0, 100.0  # C for standardized tables; for features, where directions of little variance tell a lot
+_WEAK, _STRONG = 1.0, 100.0  # C for standardized tables; for features, whose low-variance directions are informative
 
 
 def logistic(inputs: Array, labels: Array, seed: int, *, features: bool) -> Predictor:
@@ -22,7 +22,7 @@ def logistic(inputs: Array, labels: Array, seed: int, *, features: bool) -> Pred
 
 
 def trees(inputs: Array, labels: Array, seed: int, *, n_trees: int) -> Predictor:
-    """Extremely randomized ones."""
+    """Extremely randomized trees."""
     from sklearn.ensemble import ExtraTreesClassifier
 
     return _checked(ExtraTreesClassifier(n_trees, random_state=seed).fit(inputs, labels).predict_proba)

@@ -1,7 +1,7 @@
-"""Several experts asked for the class of every row, each believed as far as it guesses held-out labels.
+"""Several experts predict the class of every row; their weights depend on their accuracy on held-out labels.
 
-Experts learn from the labeled rows, or spread the labels over a graph of all rows. Each gets one temperature, and
-together they get weights, both from the probabilities that they give to labeled rows in folds that leave those out.
+Experts learn from the labeled rows, or spread the labels over a graph of all rows. Each gets a temperature and a
+weight, fitted to its probabilities for labeled rows in the folds that hold them out.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,29 +28,29 @@ MEMBERS: dict[Kind, tuple[str, ...]] = {
     "graph": (GRAPH,),
 }
 _FOLDS = 5
-_FAR = 8.0  # deviations from the mean, where inputs are cut off
-_GRAPH_COUNTS = 3  # how many experts' weight the graph has on features where no fold can tell
+_FAR = 8.0  # inputs are clipped at this many deviations from the mean
+_GRAPH_COUNTS = 3  # the graph's weight on features, relative to another expert, if no folds are possible
 
 
 @dataclass(frozen=True)
 class Opinion:
-    """What the experts say. Rows of probabilities sum to 1."""
+    """The experts' predictions. Rows of probabilities sum to 1."""
 
     prior: NDArray[np.float32]  # [n, classes]: the weighted mean of the experts; a known row has its label
     weights: Mapping[str, float]  # by expert; they sum to 1
     temperatures: Mapping[str, float]
     probs: Mapping[str, Array]  # [n, classes] by expert, at its temperature
-    folds: tuple[Rows, ...] = ()  # the rows that each fold held out; none where a class has one label
-    held_out: Mapping[str, Array] = field(default_factory=dict)  # [rows of all folds, classes] by expert, untempered
+    folds: tuple[Rows, ...] = ()  # the held-out rows of each fold; empty if no class has two labels
+    held_out: Mapping[str, Array] = field(default_factory=dict)  # [rows of all folds, classes] by expert, at T = 1
 
     @property
     def mean(self) -> Array:
-        """The weighted mean of the experts, also where the label is known."""
+        """The weighted mean of the experts, without the known labels."""
         return _mean(self.probs, self.weights)
 
     @property
     def held_out_mean(self) -> Array:
-        """The same of the held-out rows, fold after fold."""
+        """The weighted mean for the held-out rows, fold after fold."""
         return _mean(
             {name: tempered(probs, self.temperatures[name]) for name, probs in self.held_out.items()}, self.weights
         )
@@ -58,9 +58,9 @@ class Opinion:
 
 @dataclass(frozen=True, kw_only=True)
 class Experts:
-    """kind: "table" of measurements, "features" of a pretrained network, or the "graph" alone.
+    """kind: experts for a "table" of measurements, for "features" of a pretrained network, or only the "graph".
 
-    trees: in each of the two ensembles.
+    trees: the number of trees in each of the two ensembles.
     """
 
     kind: Kind = "table"
@@ -73,13 +73,13 @@ class Experts:
     def fit(
         self, inputs: Array, labels: Labels, n_classes: int, seed: int, neighbors: Neighbors | None = None
     ) -> Opinion:
-        """`inputs` are scaled, [n, ...]; `labels` are -1 where unknown, and each class has at least one.
+        """Fit all experts. `inputs` are scaled, [n, ...]; `labels` are -1 where unknown, at least one per class.
 
-        `neighbors`: what `self.neighbors(inputs)` gave before, so that they are not searched again.
+        `neighbors`: an earlier result of `self.neighbors(inputs)`, to avoid a second search.
         """
         known = labels >= 0
         if len(np.unique(labels[known])) != n_classes:
-            raise UserError(f"experts need a label of each of the {n_classes} classes: label one more example.")
+            raise UserError(f"experts need a label for each of the {n_classes} classes: label one more example.")
         rows = _flat(inputs)
         names = tuple(name for name in MEMBERS[self.kind] if name != GRAPH or len(rows) <= GRAPH_LIMIT)
         if not names:
@@ -107,13 +107,13 @@ class Experts:
         return Opinion(prior.astype(np.float32), weights, temperatures, probs, folds, held_out)
 
     def neighbors(self, inputs: Array) -> Neighbors:
-        """The search that the graph needs, to be handed to `fit` as often as wanted."""
+        """The neighbors for the graph, which `fit` can use several times."""
         return find_neighbors(_flat(inputs))
 
     def _probabilities(
         self, name: str, rows: Array, labels: Labels, of: NDArray[Any], seed: int, neighbors: Neighbors | None
     ) -> Array:
-        """What one expert, fitted to all of the labels, says of the rows `of`."""
+        """The probabilities of one expert, fitted to all `labels`, for the rows `of`."""
         if name == GRAPH:
             probs = GraphPropagation().fit(rows, labels, neighbors).transduction.probs
             return np.asarray(probs[of], dtype=np.float64)
@@ -134,9 +134,9 @@ class Experts:
 def _folds(
     names: tuple[str, ...], labels: Labels, seed: int, ask: Callable[[str, Labels, NDArray[Any]], Array]
 ) -> tuple[tuple[Rows, ...], dict[str, Array]]:
-    """The rows that the folds hold out, and what the experts that did not see their labels say of them.
+    """The held-out rows of the folds, and the experts' probabilities for them.
 
-    A class with one label is in every training part and tells nothing of the experts.
+    A class with one label is in every training part and is not used to compare experts.
     """
     counts = np.bincount(labels[labels >= 0])
     if counts.max() < 2:

@@ -1,7 +1,7 @@
-"""Probabilities that mean what they say: one temperature, fitted to examples that were not trained on.
+"""Temperature scaling (Guo et al., 2017): calibrated probabilities by one temperature, fitted to held-out examples.
 
-Guo et al. (2017): dividing a network's logits by one number T leaves every guess as it is and mends most of what it is
-too sure or too unsure of. Logits are log-probabilities but for a constant, so any model's probabilities will do.
+Dividing a network's logits by one number T changes no prediction and corrects most of its over- or underconfidence.
+Logits are log-probabilities up to a constant, so this works with the probabilities of any model.
 """
 
 from dataclasses import dataclass
@@ -12,27 +12,28 @@ from scipy.special import log_softmax, softmax
 
 from ict.base.array_types import Array, Labels
 
-# Few examples that are all right would be fitted best by T = 0, and a hard zero that is wrong would decide T alone.
-# Hence bounds, a weak prior (log T is normal around 0, so ten examples cannot move T far) and a least probability.
+# T = 0 would be optimal for a few examples that are all correct, and one wrong prediction with probability 0 would
+# determine T. Hence bounds, a weak prior (log T is normal around 0, so ten examples cannot move T far) and a smallest
+# probability.
 _BOUNDS = (0.1, 10.0)
 _PRIOR = 0.5  # deviation of log T
 _LEAST = 1e-30
 
 
 def fit_temperature(probs: Array, labels: Labels) -> float:
-    """T of the largest posterior probability, given probabilities [n, classes] and labels [n]."""
+    """The maximum a posteriori T, given probabilities [n, classes] and labels [n]."""
     logits = _logits(probs)
 
     def loss(log_t: float) -> float:
         likelihood = log_softmax(logits / np.exp(log_t), axis=1)[np.arange(len(labels)), labels].sum()
         return float(0.5 * (log_t / _PRIOR) ** 2 - likelihood)
 
-    found = minimize_scalar(loss, bounds=np.log(_BOUNDS), method="bounded", options={"xatol": 1e-6})
-    return float(np.exp(found.x))
+    result = minimize_scalar(loss, bounds=np.log(_BOUNDS), method="bounded", options={"xatol": 1e-6})
+    return float(np.exp(result.x))
 
 
 def tempered(probs: Array, temperature: float) -> Array:
-    """The probabilities at a temperature: above 1 less certain, below 1 more; at 1 as they are."""
+    """The probabilities at a temperature: less confident above 1, more confident below, unchanged at 1."""
     if temperature == 1.0:
         return probs
     return np.asarray(softmax(_logits(probs) / temperature, axis=1))
@@ -44,7 +45,7 @@ def _logits(probs: Array) -> Array:
 
 @dataclass(frozen=True)
 class Reliability:
-    """How often guesses of about the same probability are right, over equally wide bins that are not empty."""
+    """A reliability diagram: the accuracy of predictions in equally wide, non-empty bins of their probability."""
 
     probability: Array  # mean in each bin
     accuracy: Array
@@ -57,7 +58,7 @@ class Reliability:
 
 
 def reliability(probs: Array, labels: Labels, n_bins: int = 10) -> Reliability:
-    """Of the guesses for examples with these probabilities [n, classes] and labels [n]; n is at least 1."""
+    """The reliability of predictions with probabilities [n, classes] for labels [n]; n is at least 1."""
     best = probs.max(1)
     right = probs.argmax(1) == labels
     which = np.minimum((best * n_bins).astype(np.int64), n_bins - 1)

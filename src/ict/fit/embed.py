@@ -1,4 +1,4 @@
-"""`ict embed`: features of a user's files as arrays that any program can read, `ict fit` among them."""
+"""`ict embed`: writes features of a user's files as arrays, for `ict fit` or any other program."""
 
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,11 @@ from ict.fit.predict import only_read
 def embed_files(
     path: Path, out: Path, name: str, device: Device, progress: Progress | None = None, **options: Any
 ) -> str:
-    """Write `features`, `names` and, where any are known, `labels`; a summary in words. Options as of `read_data`."""
+    """Write `features`, `names` and, if any are known, `labels`; return a summary. Options are those of `read_data`."""
     only_read(path, out)
     check_place(out)
     if out.suffix != ".npz":
-        raise UserError(f"{out} would hold arrays: end its name in .npz.")
+        raise UserError(f"{out} does not end in .npz: the features are written as arrays, so end the name in .npz.")
     if name == NONE:
         raise UserError(f"there are no features without a backbone: name one, or leave out --backbone {NONE}.")
     data, embed = _embedded(path, name, device, progress, options)
@@ -53,5 +53,5 @@ def _embedded(
 
 
 def _strings(values: Any) -> Any:
-    """As an array of strings, which need not be UTF-8 where they are names of files."""
+    """An array of strings. File names that are not UTF-8 are escaped."""
     return np.array([value.encode("utf-8", "backslashreplace").decode() for value in values])

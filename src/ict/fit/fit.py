@@ -1,4 +1,4 @@
-"""`ict fit`: from a user's files to a model folder and all that it says, with an honest number."""
+"""`ict fit`: from a user's files to a model folder with predictions, a report and a measured accuracy."""
 
 import time
 from pathlib import Path
@@ -19,13 +19,13 @@ from ict.fit.predict import only_read
 from ict.models.saved_model import SavedModel, unfinished
 from ict.models.trained_network import TrainedNetwork
 
-_ROOM = 50_000_000  # bytes for a network, a report and predictions of some rows
+_ROOM = 50_000_000  # bytes on disk for a network, a report and predictions
 
 
 def fit_files(given: GivenSubsets, out: Path, method: str, fitter: Fitter, seed: int, command: str = "") -> Written:
-    """Train, measure on labeled examples that were held out, write the model and what it says.
+    """Train, measure the accuracy on held-out labeled examples, and write the model and its outputs.
 
-    The folder appears whole, or not at all where training is interrupted before there is a model.
+    The folder appears complete, or not at all if training is interrupted before there is a model.
     """
     for source in given.sources:
         only_read(source, out)
@@ -33,7 +33,7 @@ def fit_files(given: GivenSubsets, out: Path, method: str, fitter: Fitter, seed:
     _check_free(out)
     needed = _ROOM + given.data.x[:1].nbytes * len(given.data.y) * (method in (AUTO, GRAPH))  # a graph holds its rows
     with new_folder(out, needed) as folder:
-        _check_free(out)  # again: another process may have written it meanwhile
+        _check_free(out)  # check again: another process may have written it in the meantime
         return _fit(given, folder, method, fitter, seed, command)
 
 
@@ -46,7 +46,7 @@ def _fit(given: GivenSubsets, folder: NewFolder, method: str, fitter: Fitter, se
     data = given.data
     known = encode(data.y, len(data.y))
     if len(known.classes) < 2:
-        raise UserError(f"there is one class alone, '{known.classes[0]}': label examples of another.")
+        raise UserError(f"there is only one class, '{known.classes[0]}': label examples of another.")
     began, n_classes = time.monotonic(), len(known.classes)
     rows = arrange(given, known.labels, lambda labels: hold_out(labels, seed))
     x, labels = data.x[rows.train], known.labels[rows.train]

@@ -1,4 +1,4 @@
-"""Labeled examples that are not trained on: which ones, and what a model's guesses for them say."""
+"""Holds out labeled examples from training, and scores a model's predictions for them."""
 
 from dataclasses import dataclass
 
@@ -9,15 +9,15 @@ from sklearn.model_selection import train_test_split
 
 from ict.base.array_types import Array, Rows
 
-TEST_ENOUGH = 5  # labels of every class, from which a fifth is held out to test on
+TEST_ENOUGH = 5  # with at least this many labels in every class, a fifth is held out for the test
 _TEST = 0.2
-_VALID_ENOUGH = 20  # labels of every class, from which a tenth is held out to validate on
+_VALID_ENOUGH = 20  # with at least this many labels in every class, a tenth is held out for validation
 _VALID = 0.1
-_VALID_LEAST = 50  # examples: fewer say less of a temperature than folds of all labels, and are worth more in training
+_VALID_LEAST = 50  # fewer validation examples are less useful for a temperature than folds, and better used in training
 
 
 def hold_out(labels: Rows, seed: int) -> tuple[Rows, Rows]:
-    """Rows to validate and to test on, where every class has labels enough for them; classes keep their shares."""
+    """Validation and test rows, stratified by class; empty if a class has too few labels."""
     labeled = np.flatnonzero(labels >= 0)
     fewest = np.bincount(labels[labeled]).min()
     test = valid = labeled[:0]
@@ -36,7 +36,7 @@ def _split(rows: Rows, labels: Rows, size: float, seed: int) -> tuple[Rows, Rows
 
 @dataclass(frozen=True)
 class Score:
-    """How many guesses are right, and the 95 % interval of the share that is: Wilson's, honest for few examples."""
+    """The number of correct predictions, and Wilson's 95 % interval of the accuracy, valid for few examples too."""
 
     right: int
     n: int
@@ -47,8 +47,8 @@ class Score:
 
     @property
     def interval(self) -> tuple[float, float]:
-        found = binomtest(self.right, self.n).proportion_ci(0.95, "wilson")
-        return float(found.low), float(found.high)
+        interval = binomtest(self.right, self.n).proportion_ci(0.95, "wilson")
+        return float(interval.low), float(interval.high)
 
     def __str__(self) -> str:
         low, high = self.interval
@@ -64,7 +64,7 @@ def score(probs: Array, labels: Rows) -> Score:
 
 @dataclass(frozen=True)
 class ByClass:
-    """Over the classes: what guesses are worth, and which were taken for which."""
+    """Metrics per class, and the confusion matrix."""
 
     precision: Array
     recall: Array
@@ -74,6 +74,6 @@ class ByClass:
 
 def by_class(probs: Array, labels: Rows) -> ByClass:
     classes, guesses = np.arange(probs.shape[1]), probs.argmax(1)
-    # a class that is never guessed has no precision: 0 is scikit-learn's own answer, less the warning
+    # a class that is never predicted has no precision: 0, as in scikit-learn, but without its warning
     precision, recall, f1, _ = precision_recall_fscore_support(labels, guesses, labels=classes, zero_division=0)
     return ByClass(precision, recall, f1, confusion_matrix(labels, guesses, labels=classes))

@@ -1,7 +1,7 @@
-"""What to label next: what the model is least sure of, and not the same thing many times over.
+"""Suggests examples to label next: those about which the model is least certain, but different ones.
 
-Zhdanov (2019): the least certain examples are clustered by k-means, where they weigh as much as they are uncertain; the
-clusters then give their least certain example in turns. Memory grows with the number of examples, not with its square.
+After Zhdanov (2019): the least certain examples are clustered by k-means, weighted by their uncertainty. Then the
+clusters take turns with their least certain example. Memory is linear in the number of examples.
 """
 
 import warnings
@@ -26,14 +26,14 @@ class Suggestion:
     probability: float  # of the guess
     second: int  # the next most probable class
     second_probability: float
-    cluster: int  # counted from 1, in the order in which clusters first appear
+    cluster: int  # numbered from 1 in the order of first appearance
     alike: int  # candidates in the cluster
 
 
 def suggest(probs: Array, features_of: Callable[[Rows], Array], seed: int) -> list[Suggestion]:
-    """Up to `MOST` of the examples with these probabilities [n, classes >= 2], most useful first.
+    """Up to `MOST` suggestions, most useful first, from the probabilities [n, classes >= 2] of all examples.
 
-    `features_of` gives the features [m, f] of some rows, so that those of all are never needed at once.
+    `features_of` returns the features [m, f] of some rows, so that those of all rows are never needed at once.
     """
     if not len(probs):
         return []
@@ -41,7 +41,7 @@ def suggest(probs: Array, features_of: Callable[[Rows], Array], seed: int) -> li
     margin = top[:, 1] - top[:, 0]
     candidates = np.argsort(margin, kind="stable")[:_CANDIDATES]
     clusters = _clusters(features_of(candidates), 1.0 - margin[candidates], seed)
-    # The n-th of each cluster comes before the (n + 1)-th of any; within a turn the least certain comes first.
+    # The n-th example of each cluster comes before the (n + 1)-th of any. Within a turn the least certain comes first.
     turn = np.zeros(len(candidates), dtype=np.int64)
     for cluster in np.unique(clusters):
         members = clusters == cluster
@@ -70,18 +70,18 @@ def suggest(probs: Array, features_of: Callable[[Rows], Array], seed: int) -> li
 
 
 def _clusters(features: Array, uncertainty: Array, seed: int) -> Rows:
-    """A cluster for each row; features are brought to one scale first, so that no wide one decides alone."""
+    """The cluster of each row. Features are standardized first, so that none dominates by its scale."""
     scale = features.std(0)
     scaled = (features - features.mean(0)) / np.where(scale > 0, scale, 1.0)
     means = KMeans(min(_CLUSTERS, len(scaled)), n_init=1, random_state=seed % 2**32)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different examples than clusters
-        found: Rows = means.fit(scaled, sample_weight=uncertainty + 1e-6).labels_.astype(np.int64)
-    return found
+        clusters: Rows = means.fit(scaled, sample_weight=uncertainty + 1e-6).labels_.astype(np.int64)
+    return clusters
 
 
 def reason(suggestion: Suggestion, classes: tuple[str, ...]) -> str:
-    """Why an example is suggested, in plain words."""
+    """The reason for a suggestion in words."""
     first, second = classes[suggestion.guess], classes[suggestion.second]
     if suggestion.probability - suggestion.second_probability < 0.5:
         why = f"torn between {first} ({suggestion.probability:.0%}) and {second} ({suggestion.second_probability:.0%})"

@@ -1,4 +1,4 @@
-"""What `ict fit` leaves in its folder: the model, predictions, what to label next, and a report on it all."""
+"""The files that `ict fit` writes: the model, predictions, suggestions of what to label next, and a report."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -29,16 +29,16 @@ from ict.models.trained_network import TrainedNetwork
 
 _NO_TEST = f"a class has fewer than {TEST_ENOUGH} different labeled examples, too few to hold some out"
 _NO_VALIDATION = "labels are too few to hold some out for it"
-_FOLLOWED = 1000  # unlabeled examples on which a network's certainty is followed while it is trained
+_FOLLOWED = 1000  # unlabeled examples on which a network's confidence is logged during training
 _CHUNK = 1024  # examples predicted at a time
 
 
 @dataclass(frozen=True)
 class Fit:
-    """How a model was made."""
+    """The fit that made a model."""
 
     method: str
-    choice: Choice | None  # where methods were compared
+    choice: Choice | None  # if methods were compared
     calibration: Calibration
     data: UserData
     labels: Rows  # of all the data, -1 where unknown
@@ -48,14 +48,14 @@ class Fit:
 
 
 class Written(NamedTuple):
-    """What `ict fit` has to say, and the signal that interrupted it after there was a model, 0 for none."""
+    """The summary of `ict fit`, and the signal that interrupted it once there was a model; 0: none."""
 
     summary: str
     interrupted: int
 
 
 def write_outputs(folder: NewFolder, model: SavedModel, fit: Fit) -> Written:
-    """Write the folder; a summary in words. The model comes first: whatever goes wrong after that does not lose it."""
+    """Write the folder and return a summary. The model is written first, so that a later error does not lose it."""
     network = model.network if isinstance(model.network, TrainedNetwork) else None
     unfinished = (
         f"training was interrupted after {network.n_updates} updates" if network and network.interrupted else ""
@@ -78,15 +78,15 @@ def write_outputs(folder: NewFolder, model: SavedModel, fit: Fit) -> Written:
 
 
 def _out_of_room(problem: BaseException) -> str:
-    """What ran out, in words; nothing where that is not the problem."""
+    """The resource that ran out, in words; "" for another problem."""
     if isinstance(problem, OSError):
         return f"{problem.filename or 'a file'} could not be written ({problem.strerror})"
-    # torch has no class of its own for the memory of a CPU
+    # torch has no exception class for the memory of a CPU
     return "memory ran out" if isinstance(problem, MemoryError) or "not enough memory" in str(problem) else ""
 
 
 def _write_about(folder: NewFolder, model: SavedModel, fit: Fit, unfinished: str) -> str:
-    """Write what the saved model says about the data; a summary in words."""
+    """Write the saved model's predictions, suggestions and report for the data, and return a summary."""
     out, place = folder.folder, folder.path
     data, rows = fit.data, fit.rows
     test_labels, trained = fit.labels[rows.test], fit.labels[rows.train]
@@ -138,27 +138,27 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit, unfinished: str
     write_next(place / "next.csv", model.classes, names, suggestions)
     write_atomic(place / "report.html", page.encode())
     describe_model(place, model, about, unfinished)
-    said = [*remarks, f"{fit.method}, {n_labeled} labeled and {n_unlabeled} unlabeled examples", remark]
+    lines = [*remarks, f"{fit.method}, {n_labeled} labeled and {n_unlabeled} unlabeled examples", remark]
     files = ", ".join(f"{out / name}" for name in ("model.safetensors", "predictions.csv", "next.csv", "report.html"))
     validation = f"validation: {about['validation']}" if len(rows.valid) else ""
-    return "\n".join(filter(None, [*said, accuracy, validation, fit.calibration.said, files]))
+    return "\n".join(filter(None, [*lines, accuracy, validation, fit.calibration.said, files]))
 
 
 def predicted(model: SavedModel, x: Array, rows: Rows) -> Array:
-    """Probabilities of some rows, read a chunk at a time: the examples may be on disk."""
+    """The probabilities of some rows, computed in chunks, since the examples may be on disk."""
     chunks = np.split(rows, range(_CHUNK, len(rows), _CHUNK)) if len(rows) else []
     return np.concatenate([np.empty((0, len(model.classes))), *(model.predict_proba(x[chunk]) for chunk in chunks)])
 
 
 def spread(inputs: Array) -> Array | None:
-    """Some of the examples, evenly spaced, on which to follow a network's certainty; none of none."""
+    """Some evenly spaced examples, on which a network's confidence is logged; None if there are none."""
     if not len(inputs):
         return None
     return inputs[np.linspace(0, len(inputs) - 1, min(len(inputs), _FOLLOWED)).astype(np.int64)]
 
 
 def origin(fitted: TrainedNetwork | GraphPropagation, *, command: str, seed: int, seconds: float) -> dict[str, str]:
-    """Where a model comes from, in words."""
+    """The origin of a model, in words."""
     network = fitted if isinstance(fitted, TrainedNetwork) else None
     made = provenance(next(network.module.parameters()).device if network else torch.device("cpu"))
     words = {
@@ -173,9 +173,9 @@ def origin(fitted: TrainedNetwork | GraphPropagation, *, command: str, seed: int
 
 
 def write_next(path: Path, classes: tuple[str, ...], names: Sequence[str], suggestions: Sequence[Suggestion]) -> None:
-    """A line for each example that is worth a label, the most useful first."""
+    """Write a line per suggestion, the most useful first."""
     lines = [["rank", "example", "guess", "probability", "cluster", "why"]]
-    for rank, found in enumerate(suggestions, 1):
-        guess = [classes[found.guess], f"{found.probability:.6f}", f"{found.cluster}"]
-        lines.append([f"{rank}", names[found.row], *guess, reason(found, classes)])
+    for rank, one in enumerate(suggestions, 1):
+        guess = [classes[one.guess], f"{one.probability:.6f}", f"{one.cluster}"]
+        lines.append([f"{rank}", names[one.row], *guess, reason(one, classes)])
     write_lines(path, lines)

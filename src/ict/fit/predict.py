@@ -1,4 +1,4 @@
-"""Predictions as a CSV file, written a chunk of examples at a time."""
+"""Writes predictions to a CSV file, in chunks of examples."""
 
 import csv
 import io
@@ -29,7 +29,7 @@ def predict_files(
     progress: Progress | None = None,
     allow_code: Collection[str] = (),
 ) -> str:
-    """Predictions for every example of a file or folder, labeled or not; what there is to tell, in words."""
+    """Write predictions for all examples of a file or folder, labeled or not. Returns a summary."""
     only_read(path, out)
     loaded = load_model(model, allow_code)
     stream = stream_data(path, loaded.inputs.shape, loaded.columns, skip_bad)
@@ -45,16 +45,16 @@ def predict_files(
             if progress is not None:
                 progress(done + len(bad), stream.total)
         if not done:
-            raise UserError(f"{path} has no example that can be read: mend or replace them.")
+            raise UserError(f"{path} has no readable example: repair or replace them.")
 
     write_predictions(out, loaded, watched())
     left_out = images_left_out(bad) if path.is_dir() else rows_left_out(bad)
-    told = [*stream.remarks, *left_out, *made_gray(grayed), loaded.calibration]
-    return "\n".join([*told, f"{counted(done, 'prediction', 'predictions')}: {out}"])
+    lines = [*stream.remarks, *left_out, *made_gray(grayed), loaded.calibration]
+    return "\n".join([*lines, f"{counted(done, 'prediction', 'predictions')}: {out}"])
 
 
 def write_predictions(out: Path, model: SavedModel, chunks: Iterable[Chunk]) -> None:
-    """The lines of `prediction_lines` for a model and examples, which are read as they are needed."""
+    """Write the lines of `prediction_lines` for a model and examples, which are read as needed."""
     predicted = ((chunk.names, model.predict_proba(chunk.x)) for chunk in chunks if chunk.names)
     write_lines(out, prediction_lines(model.classes, predicted))
 
@@ -62,7 +62,7 @@ def write_predictions(out: Path, model: SavedModel, chunks: Iterable[Chunk]) -> 
 def prediction_lines(
     classes: tuple[str, ...], predicted: Iterable[tuple[Sequence[str], NDArray[Any]]]
 ) -> Iterator[list[str]]:
-    """A line for each example: its name, the most probable class and the probabilities of all."""
+    """A line per example: its name, the most probable class and the probabilities of all classes."""
     yield ["example", "label", "probability", *(f"p({name})" for name in classes)]
     for names, probs in predicted:
         for name, row in zip(names, probs, strict=True):
@@ -71,15 +71,15 @@ def prediction_lines(
 
 
 def write_lines(out: Path, lines: Iterable[Sequence[str]]) -> None:
-    """A CSV file, whole or not at all."""
+    """Write a CSV file, completely or not at all."""
     with _text(out) as file:
         csv.writer(file, lineterminator="\n").writerows(lines)
 
 
 def only_read(data: Path, out: Path) -> None:
-    """Refuse to write into a folder of data, or over a file of data."""
+    """Raise a UserError if `out` is in the folder of data or is the file of data."""
     if out != STDOUT and out.resolve().is_relative_to(data.resolve()):
-        raise UserError(f"{out} is inside {data}, which is only read: name another place with --out.")
+        raise UserError(f"{out} is inside {data}, which must not change: name another place with --out.")
 
 
 @contextmanager
@@ -90,4 +90,4 @@ def _text(out: Path) -> Iterator[TextIO]:
             yield text
             text.flush()
         finally:
-            text.detach()  # or it would close a file that is not its own
+            text.detach()  # otherwise it would close a file that it does not own

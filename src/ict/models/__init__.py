@@ -1,4 +1,4 @@
-"""A trained model as a folder, as ONNX, and the temperature of its probabilities.
+"""Trained models: as a folder, and as an ONNX file.
 
 May import `experiment`, `report` and all below them.
 """

@@ -1,4 +1,4 @@
-"""A fitted network as one ONNX file: scaling inside, examples in as they were read, logits and probabilities out."""
+"""Exports a fitted network as one ONNX file with the scaling inside: from raw examples to logits and probabilities."""
 
 import json
 import math
@@ -19,11 +19,11 @@ from ict.models.saved_model import SavedModel, load_model
 from ict.models.trained_network import TrainedNetwork
 from ict.networks.onnx_graph import OPSET, Run, graph_of, package, runtime
 
-TOLERANCE = 1e-5  # of a probability; of a logit, in units of the largest where that is above 1
+TOLERANCE = 1e-5  # for a probability; for a logit, relative to the largest if that is above 1
 
 
 class Deployed(nn.Module):
-    """Examples as they were read to logits and probabilities, in one graph."""
+    """From raw examples to logits and probabilities, in one graph."""
 
     mean: Tensor
     std: Tensor
@@ -36,7 +36,7 @@ class Deployed(nn.Module):
         self.register_buffer("std", torch.tensor(inputs.std, dtype=torch.float64))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        # float64, as in fitting: a feature far from zero has its digits behind those that float32 keeps
+        # float64, as in fitting: float32 would lose the digits of a feature with a large mean
         x = ((x.double() - self.mean) / self.std).float()
         if self.n_dims == 2:
             x = x.unsqueeze(1)
@@ -47,12 +47,12 @@ class Deployed(nn.Module):
 
 
 def export_onnx(folder: Path, out: Path, allow_code: Collection[str] = ()) -> str:
-    """Write the model of a folder to `out`, if it gives the same numbers there; a summary in words."""
+    """Write the model of a folder to `out`, after a check that it computes the same numbers. Returns a summary."""
     check_place(out)
     model = load_model(folder, allow_code)
     if not isinstance(model.network, TrainedNetwork):
         raise UserError(
-            f"{folder} holds a graph over its training examples, whose search for neighbors ONNX does not know: "
+            f"{folder} holds a graph over its training examples, and ONNX has no search for neighbors: "
             "fit with --method ict, or another that trains a network."
         )
     temperature = float(read_json(folder / "config.json").get("temperature", 1.0))
@@ -73,7 +73,7 @@ def export_onnx(folder: Path, out: Path, allow_code: Collection[str] = ()) -> st
 
 
 def examples(inputs: ArrayInputs, n: int) -> Array:
-    """Made-up examples of the kind that the model was fitted to: pixels, or features in their range."""
+    """Random examples of the kind that the model was fitted to: pixels, or features in their range."""
     rng = np.random.default_rng(0)
     if len(inputs.shape) > 1:
         return rng.integers(0, 256, (n, *inputs.shape), dtype=np.uint8)
@@ -81,7 +81,7 @@ def examples(inputs: ArrayInputs, n: int) -> Array:
 
 
 def check(run: Run, model: SavedModel, temperature: float) -> float:
-    """The largest difference from the network in float64, for batches of several sizes; an error if it matters."""
+    """The largest difference from the network in float64, over batches of several sizes; an error if too large."""
     assert isinstance(model.network, TrainedNetwork)
     network = deepcopy(model.network.module).cpu().double().eval()
     largest = 0.0
@@ -90,10 +90,10 @@ def check(run: Run, model: SavedModel, temperature: float) -> float:
         with torch.no_grad():
             logits = network(torch.from_numpy(model.inputs(x)).double()).numpy()
         probabilities = torch.from_numpy(logits / temperature).softmax(1).numpy()
-        for found, expected in zip(run(x), (logits, probabilities), strict=True):
-            if found.shape != expected.shape:
-                raise RuntimeError(f"the exported model gives {found.shape} for {n} examples, not {expected.shape}.")
-            difference = float(np.abs(found - expected).max() / max(np.abs(expected).max(), 1.0))
+        for output, expected in zip(run(x), (logits, probabilities), strict=True):
+            if output.shape != expected.shape:
+                raise RuntimeError(f"the exported model gives {output.shape} for {n} examples, not {expected.shape}.")
+            difference = float(np.abs(output - expected).max() / max(np.abs(expected).max(), 1.0))
             if not math.isfinite(difference):  # max() would drop a NaN
                 raise UserError("the model gives numbers that are not finite, so nothing was written: fit it again.")
             largest = max(largest, difference)

@@ -1,6 +1,6 @@
 """A trained model as a folder that other programs can read: weights, settings, class names and a model card.
 
-Loading runs no code that the folder names, unless the caller allows it by name, and unpickles nothing.
+Loading unpickles nothing, and imports code named in the folder only if the caller allows that name.
 """
 
 import hashlib
@@ -37,12 +37,12 @@ _READ = (1, FORMAT)  # the first had no digests
 
 @dataclass(frozen=True)
 class SavedModel:
-    """What can predict: examples as they were read, to probabilities of the named classes."""
+    """A model that predicts: from raw examples to probabilities of named classes."""
 
     network: TrainedNetwork | GraphPropagation
     inputs: ArrayInputs
     classes: tuple[str, ...]
-    columns: tuple[str, ...] = ()  # the features of the table that it was fitted to
+    columns: tuple[str, ...] = ()  # the feature columns, if it was fitted to a table
     temperature: float = 1.0  # of the probabilities
     calibration: str = "Probabilities are the model's own and not calibrated."
 
@@ -51,9 +51,9 @@ class SavedModel:
 
 
 def save_model(folder: Path, model: SavedModel, about: dict[str, Any], unfinished: str = "") -> None:
-    """Write the folder; `about` is what else a reader should know, such as how it was trained and how good it is.
+    """Write the folder. `about`: more for the model card, such as how it was trained and its accuracy.
 
-    `unfinished` is what is missing of it, such as updates; a finished model may not be replaced by `ict fit`.
+    `unfinished` says what is missing, such as updates. `ict fit` does not overwrite a finished model.
     """
     folder.mkdir(parents=True, exist_ok=True)
     config = {
@@ -78,12 +78,12 @@ def save_model(folder: Path, model: SavedModel, about: dict[str, Any], unfinishe
 
 
 def describe_model(folder: Path, model: SavedModel, about: dict[str, Any], unfinished: str = "") -> None:
-    """Replace what `save_model` wrote about a model, once more is known."""
+    """Replace the description that `save_model` wrote, once more is known."""
     _describe(folder, model, read_json(folder / CONFIG), about, unfinished)
 
 
 def unfinished(folder: Path) -> str | None:
-    """What is missing of the model in a folder, "" for nothing; none where there is no model."""
+    """What is missing of the model in a folder: "" if nothing, None if there is no model."""
     return str(read_json(folder / CONFIG).get("unfinished", "")) if (folder / CONFIG).exists() else None
 
 
@@ -111,12 +111,12 @@ def load_model(folder: Path, allow_code: Collection[str] = ()) -> SavedModel:
         digests = {"tensors": hashlib.sha256(weights).hexdigest(), "classes": _digest(classes)}
         if config["format"] != 1 and config["sha256"] != digests:
             changed = [name for name, digest in digests.items() if config["sha256"].get(name) != digest]
-            raise ValueError(f"its {' and '.join(changed)} are not those that config.json was written for")
+            raise ValueError(f"its {' and '.join(changed)} do not match the hashes in config.json")
         network = _network(config, inputs, len(classes), _finite(load(weights)), allow_code)
     except UserError as problem:
         raise UserError(f"{folder}/config.json: {problem}") from None
     except (AttributeError, KeyError, TypeError, ValueError, RuntimeError, OSError, SafetensorError) as problem:
-        raise UserError(f"{folder} is not a whole model ({problem}): fit it again.") from None
+        raise UserError(f"{folder} is not a complete model ({problem}): fit it again.") from None
     if config.get("unfinished"):
         warnings.warn(f"the model in {folder} is unfinished: {config['unfinished']}.", stacklevel=2)
     calibration = str(config.get("calibration", SavedModel.calibration))

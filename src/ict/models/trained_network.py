@@ -1,7 +1,7 @@
-"""A network that was trained on arrays, and how it predicts.
+"""A network trained on arrays, and its predictions.
 
-On a CPU a row's answer has the same bits whatever is predicted with it, in whatever order and by however many threads:
-rows go through the network in chunks of one size, the last one filled up, and each chunk is computed by one thread.
+On a CPU the prediction for a row has the same bits for any other rows, any order and any number of threads: rows go
+through the network in chunks of one size, the last one padded, and each chunk is computed by one thread.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from ict.engine.layout import channels_last, takes_any_layout
 from ict.engine.loop import Record
 
 _GPU_CHUNK = 1024  # examples predicted at a time
-# On a CPU enough work for a kernel, and little enough that activations stay in the cache and a single row is cheap
+# For a CPU: enough work for a kernel, but little enough that activations stay in the cache and a single row is cheap
 _CHUNK_NUMBERS, _CHUNK_ROWS = 2**13, (4, 64)
 
 
@@ -33,13 +33,13 @@ class TrainedNetwork:
     recipe: dict[str, Any]
     interrupted: int  # the signal that ended training before its last update, 0 for none
     history: tuple[Record, ...] = ()  # metrics in the order of updates
-    seeding: int = 0  # updates before those, on labels that a graph guessed
+    seeding: int = 0  # earlier updates, on labels guessed by a graph
 
     def predict_proba(self, inputs: Array) -> Array:
         return self._forward(inputs, lambda network, x: network(x).double().softmax(1))
 
     def features(self, inputs: Array) -> Array:
-        """What the last layer gets [n, f]; the inputs themselves where the network does not tell."""
+        """The input of the last layer [n, f]; if the network has no `features`, the inputs themselves."""
         if not hasattr(self.module, "features"):
             return inputs.reshape(len(inputs), -1)
         return self._forward(inputs, lambda network, x: network.features(x).flatten(1).double())
@@ -59,7 +59,7 @@ class TrainedNetwork:
 
 
 def _in_equal_chunks(run: Callable[[Tensor], Tensor], rows: Tensor) -> Tensor:
-    """run(chunk) for all rows, the chunks side by side on as many threads as torch may use here."""
+    """run(chunk) for all rows, with the chunks in parallel on as many threads as torch may use."""
     smallest, largest = _CHUNK_ROWS
     size = min(max(_CHUNK_NUMBERS // max(prod(rows.shape[1:]), 1), smallest), largest)
 
