@@ -36,15 +36,20 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert any(n.endswith("LICENSE") for n in names)
 
 
-def test_the_sdist_builds_the_wheel_and_carries_no_results_and_no_tools(tmp_path: Path) -> None:
+def test_the_sdist_builds_the_same_wheel_and_carries_no_results_and_no_tools(wheel: Path, tmp_path: Path) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (built,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(built) as archive:
         names = [name.split("/", 1)[1] for name in archive.getnames()]
+        archive.extractall(tmp_path, filter="data")
     assert {"pyproject.toml", "LICENSE", "README.md", "CITATION.cff", "src/ict/py.typed"} <= set(names)
     folders = {name.split("/")[0] for name in names if "/" in name}
     assert folders == {"src", "examples"}, "results, tools and tests stay in the repository"
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=tmp_path / built.name.removesuffix(".tar.gz"), check=True, capture_output=True)
+    (again,) = tmp_path.glob("*.whl")
+    assert set(zipfile.ZipFile(again).namelist()) == set(zipfile.ZipFile(wheel).namelist())
 
 
 def test_it_runs_from_an_empty_environment(wheel: Path, tmp_path: Path) -> None:

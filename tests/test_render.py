@@ -13,6 +13,7 @@ import pytest
 import render
 import research_log
 import result_files
+import summary
 from PIL import Image
 
 ROOT = result_files.ROOT
@@ -108,6 +109,12 @@ def test_every_text_has_its_place_in_a_document() -> None:
     texts = [(ROOT / name).read_text() for name in render.DOCUMENTS]
     places = [name for text in texts for name in re.findall(r"<!-- begin ([\w-]+) -->", text)]
     assert set(places) == set(render.BLOCKS)
+
+
+def test_no_two_modules_have_a_text_of_one_name() -> None:
+    """The later one would stand in both places."""
+    names = [name for module in (performance, research_log, measured, summary) for name in module.BLOCKS]
+    assert len(names) == len(set(names))
 
 
 def test_pictures_are_those_of_the_runs(tmp_path: Path) -> None:

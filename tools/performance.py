@@ -131,7 +131,7 @@ def direction() -> str:
     return markdown(["direction by", *networks], rows) + (
         "\n\nThe mean cosine with the direction by the derivative in float64, and the divergence after a step of "
         f"length {result['epsilon']:g} as a share of that along the other; {result['images']} images of noise, "
-        "networks as they are born, on a CPU. A turn by half a circle costs no divergence. File: "
+        "untrained networks, on a CPU. Reversing a direction leaves the divergence unchanged. File: "
         f"[direction.json](../results/direction.json), `research/direction.py`; {origin(result)}."
     )
 

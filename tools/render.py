@@ -50,9 +50,10 @@ def digits() -> str:
         "ICT, the same network": "digits-100/ict",
     }
     table = markdown(["", "test error"], [[title, cell(ten, recipe)] for title, recipe in rows.items()])
+    n, seconds = len(ten["seeds"]), ten["seconds_a_run"]["digits-100/ict"]
     return (
-        f"{table}\n\nMean and deviation over {len(ten['seeds'])} seeds, {ten['seconds_a_run']['digits-100/ict']:.0f} s "
-        f"for an ICT run; {origin(ten)} ([demo-10.json](results/demo-10.json)). `ict demo` makes it again."
+        f"{table}\n\nMean and deviation over {n} seeds, {seconds:.0f} s for an ICT run; {origin(ten)} "
+        f"([demo-10.json](results/demo-10.json)). `ict demo --seeds {n}` makes it again."
     )
 
 

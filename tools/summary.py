@@ -128,7 +128,7 @@ def _one_line(text: str) -> str:
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "summary": summary,
-    "limits": limits,
+    "result-limits": limits,
     "protocol": equal_terms.protocol,
     "paper-results": paper_results,
     "other-methods": other_methods,
