@@ -127,6 +127,13 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
+def text_lines(path: Path) -> list[str]:
+    """The lines of a text file, or a UserError that names the file."""
+    check_file(path)
+    with reading(path, "text"):
+        return path.read_text("utf-8").splitlines()
+
+
 def _whole(digits: str) -> int:
     """No number that this program writes has more digits than a seed."""
     if len(digits) > 30:

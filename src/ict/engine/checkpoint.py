@@ -6,7 +6,6 @@ A file is a magic line, the SHA-256 of the rest, and `torch.save` bytes that are
 
 import hashlib
 import io
-import pickle
 import time
 import warnings
 from collections.abc import Mapping
@@ -15,7 +14,9 @@ from typing import Any
 
 import torch
 
+from ict.base.errors import UserError
 from ict.base.files import write_atomic
+from ict.base.reading import check_file, reading
 
 _MAGIC = b"ict checkpoint 1\n"
 _KEPT = 2
@@ -36,8 +37,8 @@ def load_latest(folder: Path, device: torch.device) -> dict[str, Any] | None:
     for path in _newest_first(folder):
         try:
             return _read(path, device)
-        except (OSError, ValueError, RuntimeError, EOFError, pickle.UnpicklingError) as problem:
-            warnings.warn(f"skipping {path}: {problem}", stacklevel=2)
+        except UserError as problem:
+            warnings.warn(f"skipping {problem}", stacklevel=2)
     return None
 
 
@@ -51,14 +52,18 @@ def _newest_first(folder: Path) -> list[Path]:
 
 
 def _read(path: Path, device: torch.device) -> dict[str, Any]:
-    content = path.read_bytes()
-    start = len(_MAGIC) + hashlib.sha256().digest_size
-    if not content.startswith(_MAGIC):
-        raise ValueError("it is not a checkpoint of this program")
-    if hashlib.sha256(content[start:]).digest() != content[len(_MAGIC) : start]:
-        raise ValueError("it is truncated or damaged")
-    saved: dict[str, Any] = torch.load(io.BytesIO(content[start:]), map_location=device, weights_only=True)
-    return saved
+    check_file(path)
+    with reading(path, "a checkpoint", "delete it"):
+        content = path.read_bytes()
+        start = len(_MAGIC) + hashlib.sha256().digest_size
+        if not content.startswith(_MAGIC):
+            raise ValueError("it is not one of this program")
+        if hashlib.sha256(content[start:]).digest() != content[len(_MAGIC) : start]:
+            raise ValueError("it is truncated or damaged")
+        saved = torch.load(io.BytesIO(content[start:]), map_location=device, weights_only=True)
+        if not isinstance(saved, dict):
+            raise ValueError("it holds something else")
+        return saved
 
 
 class Saver:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ict.base.fields import check
 from ict.engine.averages import WeightAverage
 from ict.engine.optimizers import make_optimizer
 from ict.engine.settings import Average, Optimizer, Swa
@@ -80,9 +81,11 @@ class State:
         if self.swa:
             self.swa.module.load_state_dict(saved["swa"])
         if self.memory is not None:
-            self.memory = saved["memory"].to(device)
+            self.memory.copy_(saved["memory"])
         self.first_bad = saved["first_bad"].to(device)
         self.sums = {name: value.to(device) for name, value in saved["sums"].items()}
+        for name, kind in (("step", int), ("n_summed", int), ("seconds", float), ("resumed_from", tuple[int, ...])):
+            check(saved[name], kind, name)
         self.step, self.n_summed, self.seconds = saved["step"], saved["n_summed"], saved["seconds"]
         self.best = Best(**saved["best"]) if saved["best"] else None
         self.resumed_from = [*saved["resumed_from"], saved["step"]]

@@ -307,7 +307,7 @@ def _resume(folder: Folder, state: State, ranks: Ranks) -> None:
     ranks.by_first(lambda: folder.check_owner(saved.get("owner", {}), f"the newest checkpoint in {folder.path}"))
     try:
         state.load(saved)
-    except (KeyError, RuntimeError, ValueError) as problem:
+    except Exception as problem:  # a file may hold anything under the right names
         raise UserError(
             f"the checkpoint in {folder.path} does not fit this recipe ({reason(problem)}): use another --out."
         ) from None

@@ -6,13 +6,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
 from ict.base.errors import UserError
-from ict.base.files import read_json, write_atomic, write_json
+from ict.base.fields import check
+from ict.base.files import read_json, text_lines, write_atomic, write_json
 from ict.base.lock import locked
+from ict.base.reading import check_file, reading
 from ict.engine import checkpoint
 from ict.recipes.recipe import Recipe, from_dict
 
@@ -78,13 +80,13 @@ class Folder:
         if not self.recipe.exists():
             return []
         # release 0.1.0 did not write them
-        return read_json(self.recipe).get("hashes") or [self.load_recipe(allow_code)[0].hash]
+        return list(self._note("hashes", tuple[str, ...], ())) or [self.load_recipe(allow_code)[0].hash]
 
     def check_owner(self, owner: Any, what: str) -> None:
         """Raise a UserError if a file belongs to another run. Files of release 0.1.0 have no owner."""
         if not owner:
             return
-        seed = read_json(self.recipe).get("seed", 0)
+        seed = self._note("seed", int, 0)
         if owner not in [{"recipe_id": digest, "seed": seed} for digest in self.hashes()]:
             raise UserError(f"{what} belongs to another run ({owner}) than {self.recipe}: pass another --out.")
 
@@ -100,7 +102,11 @@ class Folder:
     @property
     def changed_at(self) -> list[int]:
         """The update counts after which the run was continued by force with another recipe."""
-        return list(read_json(self.recipe).get("changed_at", [])) if self.recipe.exists() else []
+        return list(self._note("changed_at", tuple[int, ...], ())) if self.recipe.exists() else []
+
+    def _note(self, name: str, kind: Any, default: Any) -> Any:
+        """What recipe.json says of the run, beside the recipe itself."""
+        return check(read_json(self.recipe).get(name, default), kind, f"{name} in {self.recipe}")
 
     @contextmanager
     def _writable(self) -> Iterator[None]:
@@ -117,7 +123,7 @@ class Folder:
             raise UserError(f"{self.path} holds no run: there is no {self.recipe.name} in it.")
         content = read_json(self.recipe)
         try:
-            return from_dict(content, allow_code=allow_code), content.get("seed", 0)
+            return from_dict(content, allow_code=allow_code), self._note("seed", int, 0)
         except UserError as mistake:
             raise UserError(f"{self.recipe}: {mistake}") from None
 
@@ -129,36 +135,51 @@ class Folder:
         if not self.metrics.exists():
             return
         kept = []
-        for line in self.metrics.read_text().splitlines():
+        for line in text_lines(self.metrics):
             try:
-                record = json.loads(line)
-            except ValueError:
+                record = _metrics(line)
+            except (ValueError, RecursionError):
                 break
             if record["step"] <= step:
                 kept.append(line + "\n")
         write_atomic(self.metrics, "".join(kept).encode())
 
     def add_metrics(self, record: dict[str, Any]) -> None:
-        with self.metrics.open("a") as file:
-            file.write(json.dumps(record) + "\n")
+        try:
+            with self.metrics.open("a") as file:
+                file.write(json.dumps(record) + "\n")
+        except OSError as problem:
+            raise UserError(
+                f"{self.metrics} cannot be written ({problem.strerror}): make room there; "
+                "the same command with --resume continues from the last checkpoint."
+            ) from None
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        lines = self.metrics.read_text().splitlines() if self.metrics.exists() else []
-        return [json.loads(line) for line in lines]
+        lines = text_lines(self.metrics) if self.metrics.exists() else []
+        with reading(self.metrics, "lines of metrics", "delete it, or run again"):
+            return [_metrics(line) for line in lines]
 
     def save_tensors(self, path: Path, tensors: dict[str, Tensor], owner: Mapping[str, Any] | None = None) -> None:
         write_atomic(path, serialized(tensors, owner))
 
     def load_tensors(self, path: Path) -> dict[str, Tensor]:
-        try:
+        if not path.exists():
+            raise UserError(f"{path} is missing: finish the run with 'ict train ... --resume'.")
+        check_file(path)
+        with reading(path, "a safetensors file", "restore it, or run again"):
             with safe_open(path, "pt") as file:
                 header = file.metadata() or {}
-            self.check_owner(json.loads(header.get("owner", "{}")), str(path))
-            return load_file(path)
-        except FileNotFoundError:
-            raise UserError(f"{path} is missing: finish the run with 'ict train ... --resume'.") from None
-        except (OSError, SafetensorError, json.JSONDecodeError) as problem:
-            raise UserError(f"{path} is not a safetensors file or is damaged ({problem}).") from None
+            owner, tensors = json.loads(header.get("owner", "{}")), load_file(path)
+        self.check_owner(owner, str(path))
+        return tensors
+
+
+def _metrics(line: str) -> dict[str, Any]:
+    """A line of metrics; ValueError for anything else."""
+    record = json.loads(line)
+    if not isinstance(record, dict) or type(record.get("step")) is not int:
+        raise ValueError("a line without a step")
+    return record
 
 
 def owner(recipe: Recipe, seed: int) -> dict[str, Any]:

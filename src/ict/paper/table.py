@@ -16,6 +16,7 @@ from statistics import fmean, stdev
 from typing import Any, Literal
 
 from ict.base.errors import UserError, unknown
+from ict.base.reading import reading
 from ict.paper import our_runs
 from ict.paper.difference import PAPERS_RUNS, Difference, from_paper
 from ict.recipes import RECIPES
@@ -95,10 +96,8 @@ def find_results(folder: Path | None) -> list[Result]:
 
 
 def _read(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as problem:
-        raise UserError(f"{path} cannot be read as JSON ({problem}).") from None
+    with reading(path, "JSON"):
+        return json.loads(path.read_text("utf-8"))
 
 
 def _is_result(content: Any) -> bool:
