@@ -150,7 +150,7 @@ def test_a_cache_that_cannot_be_written_costs_a_warning(tmp_path: Path, monkeypa
         data = read_data(tmp_path / "in", embed=embed, beside=())
     np.testing.assert_allclose(data.x, corners(arrays.values()), atol=1e-5)
     monkeypatch.setenv("ICT_CACHE", str(tmp_path / "in/cache"))
-    with pytest.warns(UserWarning, match="only read"):
+    with pytest.warns(UserWarning, match="must not change"):
         read_data(tmp_path / "in", embed=embed, beside=())
     assert not (tmp_path / "in/cache").exists()
 
@@ -240,7 +240,7 @@ def test_texts_are_streamed(tmp_path: Path) -> None:
         ("photos", ["--backbone", "tfidf"], "fitted to texts"),
         ("photos", ["--backbone", "none"], "no features without a backbone"),
         ("photos", ["-o", "x.npy"], "end the name in .npz"),
-        ("photos", ["-o", "in/x.npz"], "only read"),
+        ("photos", ["-o", "in/x.npz"], "must not change"),
         ("not text", [], "no text in UTF-8"),
     ],
 )

@@ -385,7 +385,7 @@ def test_labels_of_images_that_are_not_there(tmp_path: Path) -> None:
     assert data.y.tolist() == ["x", "y", None]
     assert data.remarks[:2] == (
         f"2 lines of {labels} without an image were left out: gone.png, lost.png",
-        "1 class has no image that can be read: z",
+        "1 class has no readable image: z",
     )
 
 
@@ -394,10 +394,10 @@ def test_a_class_without_an_image_that_can_be_read(tmp_path: Path) -> None:
     (tmp_path / "eel").mkdir()
     (tmp_path / ".hidden").mkdir()
     (tmp_path / "Unlabeled").mkdir()
-    assert read_data(tmp_path).remarks == ("1 class has no image that can be read: eel",)
+    assert read_data(tmp_path).remarks == ("1 class has no readable image: eel",)
     (tmp_path / "eel/a.png").write_bytes(b"")
     assert_refused(tmp_path, "eel/a.png")
-    assert read_data(tmp_path, skip_bad=True).remarks[1] == "1 class has no image that can be read: eel"
+    assert read_data(tmp_path, skip_bad=True).remarks[1] == "1 class has no readable image: eel"
 
 
 # --- arrays ---
@@ -532,7 +532,7 @@ def test_rows_that_are_not_finite_are_left_out_of_arrays(tmp_path: Path) -> None
     np.savez(tmp_path / "d.npz", x=x, y=np.array(["a", "b", "c"]))
     data = read_data(tmp_path / "d.npz", skip_bad=True)
     assert (data.x.tolist(), data.y.tolist(), data.names) == ([[1, 2], [5, 6]], ["a", "c"], ("row 1", "row 3"))
-    assert data.remarks[0] == "1 row was left out for lack of a finite number or for too many cells: row 2"
+    assert data.remarks[0] == "1 row was left out for a value that is not finite or for too many cells: row 2"
     np.savez(tmp_path / "d.npz", x=x[1:2])
     assert_refused(tmp_path / "d.npz", "every row", skip_bad=True)
 
@@ -585,7 +585,7 @@ def test_rows_with_gaps_are_left_out_of_a_table(tmp_path: Path) -> None:
     data = read_data(table(tmp_path, "a,b,c,y\n1,2,5,u\n3,,5,v\n5,2,5,w\n"), skip_bad=True)
     assert (data.x.tolist(), data.y.tolist(), data.names) == ([[1, 2, 5], [5, 2, 5]], ["u", "w"], ("row 1", "row 3"))
     assert data.remarks == (
-        "1 row was left out for lack of a finite number or for too many cells: row 2",
+        "1 row was left out for a value that is not finite or for too many cells: row 2",
         "2 columns are constant: 'b', 'c'",
         "2 classes have a single labeled example: u, w",
     )
@@ -597,7 +597,7 @@ def test_rows_that_cannot_be_read_are_left_out_and_the_others_keep_their_numbers
     data = read_data(path, skip_bad=True)
     assert (data.x.tolist(), data.y.tolist()) == ([[1, 2], [7, 8], [9, 10]], ["u", "u", "v"])
     assert data.names == ("row 1", "row 4", "row 5")
-    left = "3 rows were left out for lack of a finite number or for too many cells: row 2, row 3, row 6"
+    left = "3 rows were left out for a value that is not finite or for too many cells: row 2, row 3, row 6"
     assert data.remarks[0] == left
     names_only = "a,b,y\n1,red,u\n2,blue,v\n"
     assert_refused(table(tmp_path, names_only), "'b'", "'red' in row 1", skip_bad=True)
@@ -612,7 +612,7 @@ def test_a_table_in_several_chunks_is_the_same(tmp_path: Path, monkeypatch: pyte
     assert np.array_equal(whole.x, [[i, i * i] for i in range(40)]) and np.array_equal(parts.x, whole.x)
     assert (parts.y.tolist(), parts.names) == (whole.y.tolist(), whole.names)
     assert parts.remarks == whole.remarks == (
-        "2 rows were left out for lack of a finite number or for too many cells: row 41, row 42",
+        "2 rows were left out for a value that is not finite or for too many cells: row 41, row 42",
     )  # fmt: skip
 
 

@@ -248,7 +248,7 @@ def test_too_few_labels_to_hold_some_out_are_told(
     ("words", "says"),
     [
         (["fit", "nowhere"], "nowhere"),
-        (["fit", "data.csv", "--out", "data.csv/model"], "only read"),
+        (["fit", "data.csv", "--out", "data.csv/model"], "must not change"),
         (["fit", "data.csv", "--method", "itc"], "ict"),
         (["predict", "nowhere", "data.csv"], "nowhere"),
     ],

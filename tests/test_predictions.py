@@ -252,8 +252,8 @@ def test_names_that_are_not_utf_8(
         ("odd shape", r"examples of the shape \(5,\), but"),
         ("no rows", r"\(0, 4\)"),
         ("text", "unknown kind"),
-        ("into the folder", "only read"),
-        ("over the data", "only read"),
+        ("into the folder", "must not change"),
+        ("over the data", "must not change"),
     ],
 )
 def test_mistakes_leave_nothing_behind(kind: str, words: str, tmp_path: Path) -> None:

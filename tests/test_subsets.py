@@ -101,7 +101,7 @@ def test_tables_are_joined_by_column(tmp_path: Path) -> None:
     ("header", "lines", "words"),
     [
         ("p,q,y", ["1,2,"], r"t\.csv has 1 example without a label, such as row 1"),
-        ("p,q,y", ["1,2,w", "1,2,z"], "classes that .* has not: w, z"),
+        ("p,q,y", ["1,2,w", "1,2,z"], "classes that .* does not have .w, z."),
         ("p,r,y", ["1,2,u"], "differ in the columns q, r"),
         ("p,q,r,y", ["1,2,3,u"], "differ in the columns r"),
         ("p,q,y", ["1,,u"], "row 1, column 'q'"),

@@ -1,4 +1,4 @@
-"""A user's own files: folders of images, arrays and tables, read whole or as a stream.
+"""Readers of users' own files: folders of images or texts, arrays and tables, as a whole or as a stream.
 
 May import `base` and `data`.
 """

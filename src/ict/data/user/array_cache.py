@@ -1,8 +1,8 @@
-"""Arrays on disk under names made of what is in them, so that nothing is computed twice.
+"""A cache of arrays on disk, keyed by a hash of their source, so that nothing is computed twice.
 
-An entry is a folder with the rows of an array and JSON about them, checked by a digest when it is read. It is whole or
-absent. Entries that were not used for the longest time go when all take more than a limit. `rm -r` of the whole cache
-is always safe.
+An entry is a folder with the rows of an array and JSON about them, verified by a hash when it is read. It is written
+atomically. When the cache exceeds its limit, the least recently used entries are removed. Deleting the whole cache is
+always safe.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ _TYPES = ("uint8", "float32")
 
 
 def cache_folder() -> Path | None:
-    """$ICT_CACHE, or `ict` in the user's cache folder; none where a user has no home."""
+    """$ICT_CACHE, or `ict` in the user's cache folder; None if the user has no home folder."""
     if named := os.environ.get("ICT_CACHE"):
         return Path(named)
     shared = Path(os.environ.get("XDG_CACHE_HOME", ""))
@@ -36,17 +36,17 @@ def cache_folder() -> Path | None:
 
 
 def why_unusable(source: Path | None) -> str | None:
-    """Why nothing about `source` can be kept in the cache, if that is so before any attempt to write."""
+    """The reason why data of `source` cannot be cached, or None. Nothing is written to find out."""
     folder = cache_folder()
     if folder is None:
         return "there is no home folder"
     if source is not None and folder.resolve().is_relative_to(source.resolve()):
-        return f"{folder} is inside {source}, which is only read"
+        return f"{folder} is inside {source}, which must not change"
     return None
 
 
 def read_entry(entry: Path) -> tuple[Array, dict[str, Any]] | None:
-    """The rows, memory-mapped, and what is known about them; none unless the entry is there and whole."""
+    """The memory-mapped rows of an entry and its JSON; None if the entry is missing or damaged."""
     try:
         about = read_json(entry / _ABOUT)
         with (entry / _ROWS).open("rb") as file:
@@ -63,9 +63,9 @@ def read_entry(entry: Path) -> tuple[Array, dict[str, Any]] | None:
 
 
 def write_entry(entry: Path, rows: Iterable[Array], dtype: str, shape: tuple[int, ...], about: dict[str, Any]) -> None:
-    """Make an entry of rows of a shape, beside its place, and rename it, so that two processes at once do no harm.
+    """Write an entry beside its place and rename it, so that two processes can do so at the same time.
 
-    `about` is written after the last row: it may be filled in while rows are made.
+    `about` is written after the last row, so it may be filled while rows are computed.
     """
     entry.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(entry.parent)
@@ -73,7 +73,7 @@ def write_entry(entry: Path, rows: Iterable[Array], dtype: str, shape: tuple[int
     temporary.mkdir()
     try:
         digest, n = hashlib.blake2b(), 0
-        with (temporary / _ROWS).open("wb") as file:  # not mapped: a full disk would end the process
+        with (temporary / _ROWS).open("wb") as file:  # not a memory map: a full disk would kill the process
             for row in rows:
                 raw = row.astype(dtype, copy=False).reshape(shape).tobytes()
                 file.write(raw)
@@ -86,7 +86,7 @@ def write_entry(entry: Path, rows: Iterable[Array], dtype: str, shape: tuple[int
             temporary.rename(entry)
         except OSError:
             if read_entry(entry) is None:  # else another process was faster
-                shutil.rmtree(entry, ignore_errors=True)  # a damaged one; who has it mapped keeps it
+                shutil.rmtree(entry, ignore_errors=True)  # a damaged one; existing memory maps of it stay valid
                 temporary.rename(entry)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -94,7 +94,7 @@ def write_entry(entry: Path, rows: Iterable[Array], dtype: str, shape: tuple[int
 
 
 def entries(folder: Path) -> list[Path]:
-    """All entries of a cache."""
+    """All entries of the cache."""
     return sorted(path.parent for path in folder.glob(f"*/**/{_ABOUT}"))
 
 
@@ -104,7 +104,7 @@ def size_of(folder: Path) -> int:
 
 
 def limit() -> float:
-    """Bytes that the cache may take."""
+    """The largest size of the cache in bytes."""
     named = os.environ.get("ICT_CACHE_LIMIT", "")
     try:
         gigabytes = float(named) if named else LIMIT
@@ -116,7 +116,7 @@ def limit() -> float:
 
 
 def keep_within_limit(newest: Path) -> None:
-    """Remove the entries that were used longest ago, never `newest`, until the cache is within its limit."""
+    """Remove the least recently used entries, never `newest`, until the cache is within its limit."""
     folder = cache_folder()
     if folder is None:
         return
@@ -131,12 +131,12 @@ def keep_within_limit(newest: Path) -> None:
 
 
 def clear() -> int:
-    """Remove all that the cache holds; the number of bytes."""
+    """Remove everything in the cache. Returns the number of bytes."""
     folder = cache_folder()
     if folder is None or not folder.is_dir():
         return 0
     freed = size_of(folder)
-    for kind in ("images", "features", "backbones"):  # what else is in a folder that the user named is not ours
+    for kind in ("images", "features", "backbones"):  # other content of a folder that the user named is not ours
         shutil.rmtree(folder / kind, ignore_errors=True)
     return freed - size_of(folder)
 

@@ -1,4 +1,4 @@
-"""Features or images from NumPy files."""
+"""Reads features or images from NumPy files."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,13 +22,13 @@ Y_NAMES = ("y", "labels", "targets")
 
 
 def read(path: Path, options: ReadOptions) -> UserData:
-    """A .npz with x and perhaps y, or a .npy with x; a .npy of float32 or uint8 stays on disk, memory-mapped."""
+    """Read a .npz with x and optionally y, or a .npy with x. A .npy of float32 or uint8 is memory-mapped."""
     labels = options.labels
     if options.label_column is not None:
         raise UserError(f"label_column '{options.label_column}' needs a table, but {path} holds arrays: leave it out.")
     raw, known = _inputs_and_labels(path)
     if known is not None and labels is not None:
-        raise UserError(f"{path} holds labels itself: leave out {labels}, or remove the labels from {path}.")
+        raise UserError(f"{path} already contains labels: leave out {labels}, or remove the labels from {path}.")
     if labels is not None:
         y = _label_file(labels, len(raw))
     elif known is not None:
@@ -47,7 +47,7 @@ def stream(path: Path, options: StreamOptions) -> Stream:
     size, shape = options.chunk, options.shape
 
     def chunks() -> Iterator[Chunk]:
-        for start in range(0, max(len(raw), 1), size):  # one chunk even of nothing, to be refused as in fitting
+        for start in range(0, max(len(raw), 1), size):  # one chunk even if there are no rows, for the same error as fit
             some = raw[start : start + size]
             rows = _block(some, label_strings([None] * len(some)), start, path, options.skip_bad)
             x = rows.x
@@ -61,7 +61,7 @@ def stream(path: Path, options: StreamOptions) -> Stream:
 
 
 def _inputs_and_labels(path: Path) -> tuple[Array, Array | None]:
-    """The inputs as they are in the file, and labels if there are any."""
+    """The inputs unchanged, and the labels if there are any."""
     if path.suffix.lower() == ".npy":
         arrays, names = {"x": load_npy(path)}, ["x"]
     else:
@@ -79,7 +79,7 @@ def _inputs_and_labels(path: Path) -> tuple[Array, Array | None]:
 
 
 def _block(raw: Array, y: NDArray[np.object_], start: int, path: Path, skip_bad: bool) -> Block:
-    """Rows from number `start` of an array on."""
+    """The rows of an array from row `start` on."""
     x = _pixels_or_features(raw, path)
     numbers = range(start + 1, start + 1 + len(x))
     return finite(x, y, numbers, [str(i + 1) for i in range(x.shape[1])], path, skip_bad)
@@ -87,7 +87,7 @@ def _block(raw: Array, y: NDArray[np.object_], start: int, path: Path, skip_bad:
 
 def _pixels_or_features(raw: Array, path: Path) -> Array:
     if raw.ndim == 2:
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused later
+        with np.errstate(over="ignore"):  # numbers too large for float32 become infinite, an error later
             return raw.astype(np.float32, copy=False)
     if raw.ndim == 4:
         if not has_channels_last(raw.shape):
@@ -113,7 +113,7 @@ def _label_array(raw: Array, path: Path) -> NDArray[np.object_]:
 
 
 def _label_file(path: Path, n: int) -> NDArray[np.object_]:
-    """A .npy, or one label a line, where a blank line is an unknown label."""
+    """Labels from a .npy, or from a text file with one label per line; a blank line is an unknown label."""
     if path.suffix.lower() == ".npy":
         return _label_array(load_npy(path), path)
     text = text_of(path)

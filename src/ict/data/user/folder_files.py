@@ -1,4 +1,4 @@
-"""A folder of files, where the first folder below it names the class. The folder is only read."""
+"""Lists a folder of files in which the first-level folders name the classes. Never writes into it."""
 
 import os
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from ict.data.user.remarks import counted, listed
 def files_in(
     folder: Path, suffixes: tuple[str, ...], what: str, besides: Path | None = None
 ) -> tuple[list[str], list[str], int]:
-    """Files of a kind and linked folders by their relative paths, sorted, and the number of other files."""
+    """The files with these suffixes and the linked folders, as sorted relative paths, and the number of other files."""
 
     def cannot(error: OSError) -> None:
         raise UserError(f"the folder {error.filename} cannot be read ({error.strerror}): change its permissions.")
@@ -37,7 +37,7 @@ def files_in(
 def refuse(folder: Path, bad: dict[str, str], skip_bad: bool) -> None:
     if bad and not skip_bad:
         name = min(bad)
-        raise UserError(f"{folder / name} {bad[name]}: mend or remove it, or set skip_bad to leave such files out.")
+        raise UserError(f"{folder / name} {bad[name]}: repair or remove it, or set skip_bad to leave such files out.")
 
 
 def labels_by_folder(names: list[str]) -> dict[str, str]:
@@ -54,7 +54,7 @@ def empty_classes(names: Sequence[str | None], what: str) -> list[str]:
     if not names:
         return []
     have = counted(len(names), "class has", "classes have")
-    return [f"{have} no {what} that can be read: {listed([str(name) for name in names])}"]
+    return [f"{have} no readable {what}: {listed([str(name) for name in names])}"]
 
 
 def ignored(n: int, one: str, several: str) -> list[str]:

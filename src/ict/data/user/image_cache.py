@@ -1,8 +1,7 @@
-"""Decoded images on disk, so that a folder is decoded once and may be larger than memory.
+"""A cache of decoded images on disk, so that a folder is decoded only once and may be larger than memory.
 
-An entry is named after what is in it: a hash over the bytes of every image file, the size, the mode and what
-decoded it. So a changed file leads to another entry, whatever its name and date say; hashing costs a read of the files,
-not a decoding.
+The key of an entry is a hash of the bytes of all image files, the size, the mode and the decoder's version. So a
+changed file leads to another entry, whatever its name and date. Hashing needs to read the files but not to decode them.
 """
 
 import hashlib
@@ -17,18 +16,18 @@ from PIL import __version__ as PILLOW
 
 from ict.data.user.array_cache import cache_folder, read_entry, why_unusable, write_entry
 
-FORMAT = 1  # of entries; a new number where decoding changes
+FORMAT = 1  # of entries; increase it when decoding changes
 Pixels = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
 class Decoded:
-    x: Pixels  # the good images in their order; memory-mapped, unless the cache cannot be used
-    bad: dict[int, str]  # why the others cannot be used, by their place
+    x: Pixels  # the readable images in order; memory-mapped, unless the cache cannot be used
+    bad: dict[int, str]  # the reasons why the others cannot be used, by position
 
 
 def cache_key(digests: Iterable[bytes], shape: tuple[int, ...]) -> str:
-    """The name of the entry for files with these digests, decoded to this shape."""
+    """The key of the entry for files with these hashes, decoded to this shape."""
     total = hashlib.blake2b(repr((FORMAT, PILLOW, shape)).encode(), digest_size=20)
     for digest in digests:
         total.update(digest)
@@ -38,25 +37,25 @@ def cache_key(digests: Iterable[bytes], shape: tuple[int, ...]) -> str:
 def cached(
     key: str, shape: tuple[int, ...], source: Path, n: int, images: Callable[[], Iterator[Pixels | str]]
 ) -> Decoded:
-    """The entry `key`, made from the `n` images or reasons against them if it is missing or damaged.
+    """The entry `key`. If it is missing or damaged, it is written from the `n` images (or reasons why they are bad).
 
-    Nothing is written into the folder `source`, nor where writing fails: then the images stay in memory.
+    If the cache is in the folder `source` or cannot be written, the images stay in memory.
     """
     folder, why = cache_folder(), why_unusable(source)
     if folder is not None and why is None:
         entry = folder / "images" / key
         try:
-            if (found := _read(entry, shape)) is not None:
-                return found
+            if (images_read := _read(entry, shape)) is not None:
+                return images_read
             bad: dict[int, str] = {}
             write_entry(entry, _good(images(), shape, bad), "uint8", shape, {"bad": bad})
-            if (found := _read(entry, shape)) is not None:
-                return found
+            if (images_read := _read(entry, shape)) is not None:
+                return images_read
         except OSError as problem:
             why = f"{folder} cannot be written ({problem.strerror})"
     if why is not None:
         warnings.warn(
-            f"decoded images are held in memory and not kept, since {why}: name another folder by ICT_CACHE.",
+            f"decoded images stay in memory and are not cached, since {why}: name another folder with ICT_CACHE.",
             stacklevel=2,
         )
     return _in_memory(shape, n, images())
@@ -73,7 +72,7 @@ def _read(entry: Path, shape: tuple[int, ...]) -> Decoded | None:
 
 
 def _good(images: Iterator[Pixels | str], shape: tuple[int, ...], bad: dict[int, str]) -> Iterator[Pixels]:
-    """The images; reasons against the others go into `bad`."""
+    """The readable images; the reasons for the others are added to `bad`."""
     for place, image in enumerate(images):
         if isinstance(image, str):
             bad[place] = image

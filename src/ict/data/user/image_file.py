@@ -1,6 +1,7 @@
-"""One image file to pixels: what it says of itself, and a square of one size.
+"""Reads one image file: its header, or its pixels as a square of a given size.
 
-An image is gray if its file says so, whatever its colors look like; of an animation or several pages the first counts.
+An image is gray if its file has a gray mode, whatever its pixels. Of an animation or of several pages the first is
+used.
 """
 
 import hashlib
@@ -21,18 +22,18 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from ict.base.errors import UserError
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
-FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP")  # no others: pillow hands some to outside programs
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP")  # no others: pillow runs other programs for some
 GRAY = ("1", "L", "LA", "La", "I", "I;16", "I;16L", "I;16B", "I;16N")
 LARGEST = 400_000_000  # bytes of a file: as many pixels as pillow takes, uncompressed
-WORKERS = min(8, os.cpu_count() or 1)  # each holds a whole image
-_AT_ONCE = 256  # files handed to the workers, so that their answers do not pile up
+WORKERS = min(8, os.cpu_count() or 1)  # each holds one whole image in memory
+_AT_ONCE = 256  # files given to the workers at once, to bound the memory of their results
 
 Pixels = NDArray[np.uint8]
 Answer = TypeVar("Answer")
 
 
 class _Bad(Exception):
-    """Why a file cannot be used."""
+    """The reason why a file cannot be used."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Header:
 
 
 def header(path: Path, root: Path) -> Header | str:
-    """What a file says of itself, before it is decoded; or why it cannot be used."""
+    """The header of a file, without decoding it; or the reason why it cannot be used."""
     try:
         raw = _bytes(path, root)
         with Image.open(io.BytesIO(raw), formats=FORMATS) as image:
@@ -55,7 +56,7 @@ def header(path: Path, root: Path) -> Header | str:
 def decoded(path: Path, root: Path, size: int, gray: bool, digest: bytes | None = None) -> tuple[Pixels, bool] | str:
     """The pixels, [size, size] or [size, size, 3], and whether the file is gray; or why it cannot be used.
 
-    `digest` is what the file's bytes must still be.
+    `digest`: the hash that the file must still have.
     """
     try:
         raw = _bytes(path, root)
@@ -70,17 +71,17 @@ def decoded(path: Path, root: Path, size: int, gray: bool, digest: bytes | None 
 
 
 def in_threads(work: Callable[[str], Answer], names: Sequence[str]) -> Iterator[Answer]:
-    """work(name) for each name in their order, a few names ahead.
+    """work(name) for each name in order, computed for a few names in advance.
 
-    No thread is left while an answer is used: where its user gives up, the garbage collector may end this generator,
-    and if it runs while `threading` holds a lock, as it can where a thread starts, to wait for others there is to hang.
+    No thread is running while a result is used. If the caller stops early, the garbage collector ends this generator,
+    possibly while `threading` holds a lock, and waiting for threads would then deadlock.
     """
     for start in range(0, len(names), _AT_ONCE):
         with _quiet_pillow(), ThreadPoolExecutor(WORKERS) as pool:
             try:
                 answers = list(pool.map(work, names[start : start + _AT_ONCE]))
             except BaseException:
-                pool.shutdown(cancel_futures=True)  # or Ctrl-C would wait for all the others
+                pool.shutdown(cancel_futures=True)  # otherwise Ctrl-C would wait for all the others
                 raise
         yield from answers
 
@@ -88,7 +89,7 @@ def in_threads(work: Callable[[str], Answer], names: Sequence[str]) -> Iterator[
 @contextmanager
 def _quiet_pillow() -> Iterator[None]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # remarks on odd but readable files
+        warnings.simplefilter("ignore")  # warnings about unusual but readable files
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         yield
 
@@ -96,7 +97,7 @@ def _quiet_pillow() -> Iterator[None]:
 def _bytes(path: Path, root: Path) -> bytes:
     if path.is_symlink() and not path.resolve().is_relative_to(root):
         raise _Bad("is a link that leads out of the folder")
-    if not path.is_file():  # a pipe, say, would be waited on forever
+    if not path.is_file():  # reading a pipe, for example, would block forever
         raise _Bad("is not a file")
     if path.stat().st_size > LARGEST:
         raise _Bad(f"has more than {LARGEST:,} bytes")
@@ -127,7 +128,7 @@ def _pixels(raw: bytes, size: int, gray: bool) -> tuple[Pixels, bool]:
 
 
 def square(image: Image.Image, size: int) -> Pixels:
-    """The largest centred square of an image, resized."""
+    """The largest centered square of an image, resized."""
     side = min(image.size)
     left, top = (image.width - side) // 2, (image.height - side) // 2
     cut = image.crop((left, top, left + side, top + side))
@@ -135,13 +136,13 @@ def square(image: Image.Image, size: int) -> Pixels:
 
 
 def _eight_bit(image: Image.Image, sixteen_bit: bool) -> Image.Image:
-    """Without transparency, 8 bits a channel."""
+    """The image with 8 bits per channel and without transparency."""
     if sixteen_bit:
         return Image.fromarray(np.rint(np.asarray(image) / 257).astype(np.uint8))  # 65535 becomes 255
     if image.mode in ("I", "F"):
         raise _Bad("has 32-bit pixels, which have no common range")
     if image.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in image.info:
-        # pillow knows La and RGBa, with colors multiplied by alpha, only by their twins
+        # pillow converts La and RGBa (with premultiplied alpha) only through LA and RGBA
         image = image.convert({"La": "LA"}.get(image.mode, "RGBA")).convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
     return image

@@ -1,4 +1,4 @@
-"""A folder of images, decoded to one size. The folder is only read."""
+"""Reads a folder of images, decoded to one size. Never writes into it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,14 +21,14 @@ from ict.data.user.text_files import csv_rows, text_of
 
 ITEMS: Items = "photos"
 PATH_COLUMNS = ("path", "file", "filename", "image")
-_SMALL = 64  # pixels of a side, up to which pixels stand beside a backbone's features
-_BESIDE = 32  # pixels of a side there
-_PICTURE = 64  # pixels of a side in a report
+_SMALL = 64  # largest side of images whose pixels are used in addition to a backbone's features
+_BESIDE = 32  # largest side of those pixels
+_PICTURE = 64  # side of an image in a report
 _AT_ONCE = 256  # images embedded together
 
 
 def read(folder: Path, options: ReadOptions) -> UserData:
-    """Labels are the names of the first-level folders, or those of the file of labels."""
+    """Read a folder. Labels are the names of the first-level folders, or come from the file of labels."""
     labels, column = options.labels, options.label_column
     if column is not None and labels is None:
         raise UserError(f"label_column '{column}' needs a table, but {folder} is a folder: pass labels too.")
@@ -49,7 +49,7 @@ def read(folder: Path, options: ReadOptions) -> UserData:
         x, beside = _embedded(folder, headers, options, options.embed, bad)
     kept = [name for name in headers if name not in bad]
     if not kept:
-        raise UserError(f"none of the {len(bad)} images in {folder} can be read: mend or replace them.")
+        raise UserError(f"none of the {len(bad)} images in {folder} can be read: repair or replace them.")
     y = label_strings(known.get(name) for name in kept)
     remarks = _missing_remarks(missing, labels)
     remarks += [*images_left_out(sorted(bad)), *ignored(n_ignored, "an image", "images")]
@@ -69,7 +69,7 @@ def read(folder: Path, options: ReadOptions) -> UserData:
 
 @dataclass(frozen=True)
 class _Pictures:
-    """Small versions of images, decoded when one is asked for."""
+    """Small versions of images, decoded on access."""
 
     folder: Path
     names: tuple[str, ...]
@@ -111,7 +111,7 @@ def stream(folder: Path, options: StreamOptions) -> Stream:
 
 
 def _by_file(folder: Path, names: list[str], labels: Path, options: ReadOptions, missing: list[str]) -> dict[str, str]:
-    """Labels by path from a CSV with a header; paths of no image go into `missing`, and stay among the labels."""
+    """Labels by path from a CSV with a header. Paths without an image are added to `missing` and keep their label."""
     lines = [(i, [cell.strip() for cell in row]) for i, row in enumerate(csv_rows(labels, text_of(labels)), 1) if row]
     header = lines[0][1] if lines else []
     present = set(names)
@@ -128,7 +128,7 @@ def _by_file(folder: Path, names: list[str], labels: Path, options: ReadOptions,
             if not options.skip_bad:
                 raise UserError(
                     f"{labels} names '{name}' in line {line}, which is no image in {folder}: "
-                    "mend the path, or set skip_bad to leave such lines out."
+                    "fix the path, or set skip_bad to leave such lines out."
                 )
             missing.append(name)
         if known.setdefault(name, label) != label:
@@ -137,7 +137,7 @@ def _by_file(folder: Path, names: list[str], labels: Path, options: ReadOptions,
 
 
 def _columns(header: list[str], labels: Path, wanted: str | None) -> tuple[int, int]:
-    """Where the paths and the labels are: by name, else the first columns."""
+    """The positions of the path and label columns: by name, otherwise the first columns."""
     lower = [name.casefold() for name in header]
     if wanted is not None and wanted not in header:
         raise UserError(f"{labels} has no column '{wanted}': choose label_column from {header}.")
@@ -155,7 +155,7 @@ def _normal(name: str) -> str:
 
 
 def _headers(folder: Path, names: list[str], bad: dict[str, str]) -> dict[str, Header]:
-    """What the files say of themselves, before any is decoded; the bad ones go into `bad`."""
+    """The headers of the files, before any is decoded; bad files are added to `bad`."""
     root = folder.resolve()
     headers = {}
     for name, found in zip(names, in_threads(lambda name: header(folder / name, root), names), strict=True):
@@ -172,7 +172,7 @@ def _automatic_size(headers: dict[str, Header]) -> int:
 
 
 def _decoded(folder: Path, headers: dict[str, Header], options: ReadOptions, bad: dict[str, str]) -> Pixels:
-    """The good images; the bad ones go into `bad`."""
+    """The readable images; the others are added to `bad`."""
     names, root, size, skip_bad = list(headers), folder.resolve(), options.size or 1, options.skip_bad
     as_gray = all(header.gray for header in headers.values()) if options.gray is None else options.gray
     shape = (size, size) if as_gray else (size, size, 3)
@@ -193,16 +193,16 @@ def _decoded(folder: Path, headers: dict[str, Header], options: ReadOptions, bad
     refuse(folder, newly_bad, skip_bad)
     good = {name: header for name, header in headers.items() if name not in newly_bad}
     if good and options.gray is None and not as_gray and all(header.gray for header in good.values()):
-        return _decoded(folder, good, options, bad)  # those in color turned out to be bad
+        return _decoded(folder, good, options, bad)  # all images in color are unreadable
     return found.x
 
 
 def _embedded(
     folder: Path, headers: dict[str, Header], options: ReadOptions, embed: Embed, bad: dict[str, str]
 ) -> tuple[Array, tuple[int, ...]]:
-    """Features of the good images, small images' pixels behind them, and the shape of those pixels.
+    """The features of the readable images, followed by the pixels of small images, and the shape of those pixels.
 
-    Only features are kept in the cache.
+    Only features are cached.
     """
     names = list(headers)
 
@@ -243,7 +243,7 @@ def _stream_embedded(folder: Path, options: StreamOptions, embed: Embed) -> Stre
 def _squares(
     folder: Path, names: list[str], side: int, headers: dict[str, Header] | None = None, gray: bool = False
 ) -> Iterator[Pixels | str]:
-    """Images of one size, or why one cannot be read; none is kept."""
+    """Images of one size, or the reason why one cannot be read, one at a time."""
     root = folder.resolve()
 
     def square(name: str) -> tuple[Pixels, bool] | str:
@@ -254,7 +254,7 @@ def _squares(
 
 
 def _beside(headers: dict[str, Header]) -> tuple[int, ...]:
-    """The shape of the pixels that stand beside features: none for images whose features say all there is."""
+    """The shape of the pixels used in addition to features; () for large images, for which features are enough."""
     if not headers or median(min(header.sides) for header in headers.values()) > _SMALL:
         return ()
     side = min(_automatic_size(headers), _BESIDE)

@@ -1,4 +1,4 @@
-"""A user's own files: which reader reads what, for data to learn from and for data to predict on."""
+"""Reads a user's own files with the reader for their kind, to learn from them or to predict on them."""
 
 import os
 from dataclasses import replace
@@ -9,18 +9,18 @@ from ict.base.reading import check_file
 from ict.data.user.records import Embed, Items, Progress, Reader, ReadOptions, Stream, StreamOptions, UserData
 from ict.data.user.remarks import about_labels
 
-CHUNK = 1024  # examples of a stream at a time
+CHUNK = 1024  # examples in a chunk of a stream
 KINDS = "a folder of images or a .npz, .npy, .csv or .parquet file"
 TABLES = (".csv", ".parquet")
 
 
 def reader_of(path: Path, text_column: str | None = None) -> Reader:
-    """The only place that decides by a file's kind. Readers are imported on use: pillow is needed for images only."""
+    """The reader for a file's kind, decided only here. Readers are imported on use: only images need pillow."""
     if not path.exists():
         raise UserError(f"{path} does not exist: give {KINDS}.")
     reader: Reader
     if text_column is not None and path.suffix.lower() not in TABLES:
-        raise UserError(f"text_column '{text_column}' needs a table, but {path} is none: leave it out.")
+        raise UserError(f"text_column '{text_column}' needs a table, but {path} is not one: leave it out.")
     if text_column is not None or (path.is_dir() and _holds_texts(path)):
         from ict.data.user import texts as reader
     elif path.is_dir():
@@ -49,7 +49,7 @@ def read_data(
     beside: tuple[int, ...] | None = None,
     text_column: str | None = None,
 ) -> UserData:
-    """Examples to learn from, in memory. See `ReadOptions`."""
+    """Read examples to learn from into memory. See `ReadOptions`."""
     reader = reader_of(path, text_column)
     if labels is not None and not labels.is_file():
         raise UserError(f"the labels {labels} are not a file: give one that exists.")
@@ -70,18 +70,18 @@ def stream_data(
     beside: tuple[int, ...] = (),
     text_column: str | None = None,
 ) -> Stream:
-    """Examples to predict on; labels and the names of folders mean nothing. See `StreamOptions`."""
+    """Read examples to predict on as a stream, without labels. See `StreamOptions`."""
     options = StreamOptions(shape, columns, skip_bad, CHUNK, embed, beside, text_column)
     return reader_of(path, text_column).stream(path, options)
 
 
 def item_kind(path: Path, text_column: str | None = None) -> Items:
-    """What a backbone would be asked for: arrays count as numbers, also those of images."""
+    """The kind of items, which decides the backbone. Arrays count as numbers, even arrays of images."""
     return reader_of(path, text_column).ITEMS
 
 
 def _holds_texts(folder: Path) -> bool:
-    """Whether there are texts and no images."""
+    """Whether a folder has text files and no images."""
     from ict.data.user.image_file import SUFFIXES
 
     texts = False

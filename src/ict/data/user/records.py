@@ -1,4 +1,4 @@
-"""What a reader of a user's files gets and returns. Every reader imports this file, and it imports none of them."""
+"""The types of the readers' arguments and results. Every reader imports this file, and it imports none of them."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,8 +14,8 @@ from ict.base.array_types import Array
 from ict.base.errors import UserError
 from ict.data.labels import is_unlabeled_text
 
-Items = Literal["photos", "texts", "numbers"]  # what a file or folder holds
-Progress = Callable[[int, int | None], None]  # how many are done, and of how many where that is known
+Items = Literal["photos", "texts", "numbers"]  # the content of a file or folder
+Progress = Callable[[int, int | None], None]  # gets the number done and the total, if known
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,14 @@ class UserData:
     x: Array
     y: NDArray[np.object_]  # the label of each example as a string, None where unknown
     names: tuple[str, ...]  # a path relative to the folder, or "row 17" counted from 1
-    remarks: tuple[str, ...]  # what the user should know, in plain words
+    remarks: tuple[str, ...]  # messages for the user
     columns: tuple[str, ...] = ()  # of a table: the names of the features
-    beside: tuple[int, ...] = ()  # shape of the pixels that stand behind a backbone's features, if any do
-    image: Callable[[int], NDArray[np.uint8]] | None = None  # a row as a picture, where x has features of images
+    beside: tuple[int, ...] = ()  # shape of the pixels that follow a backbone's features, if any
+    image: Callable[[int], NDArray[np.uint8]] | None = None  # a row as an image, if x has features of images
 
     @cached_property
     def twins(self) -> NDArray[np.int64]:
-        """For every example the first one with the same content, often itself."""
+        """For every example the index of the first one with the same content, often its own."""
         first: dict[bytes, int] = {}
         digests = (hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in self.x)
         return np.array([first.setdefault(digest, i) for i, digest in enumerate(digests)], np.int64)
@@ -40,29 +40,29 @@ class UserData:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some of the examples of a stream, uint8 or float32."""
+    """A chunk of the examples of a stream, uint8 or float32."""
 
     x: Array
     names: list[str]
-    bad: list[str] = field(default_factory=list)  # those that were left out
+    bad: list[str] = field(default_factory=list)  # the names of skipped examples
     made_gray: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Examples to predict on, a chunk at a time, so that memory does not grow with their number."""
+    """Examples to predict on in chunks, so that memory does not grow with their number."""
 
     chunks: Iterator[Chunk]
-    total: int | None  # number of examples, where the file says it
+    total: int | None  # the number of examples, if known
     remarks: list[str]
 
 
 class Embed(Protocol):
-    """Turns photos and texts into features while they are read. What does so stands above this folder."""
+    """Turns photos and texts into features while they are read. Implemented in a higher folder."""
 
     @property
     def side(self) -> int:
-        """Of the squares that photos are decoded to."""
+        """The side of the squares to which photos are decoded."""
 
     def photos(
         self,
@@ -71,13 +71,13 @@ class Embed(Protocol):
         source: Path,
         progress: Progress | None,
     ) -> tuple[NDArray[np.float32], dict[int, str]]:
-        """Features of files with these digests, and why the others cannot be read, by their place.
+        """The features of files with these hashes, and by position the reasons why the others cannot be read.
 
-        `squares` decodes those at some places, which need not be all: features are remembered.
+        `squares` decodes the files at some positions. Features are cached, so it is not called for all.
         """
 
     def squares(self, squares: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
-        """Features of decoded photos, which are not remembered."""
+        """The features of decoded photos, without the cache."""
 
     def texts(self, texts: Sequence[str], source: Path, progress: Progress | None) -> NDArray[np.float32]:
         """Features of texts, remembered."""
@@ -96,8 +96,8 @@ class ReadOptions:
     gray: bool | None = None  # none: images are gray if all their files are
     skip_bad: bool = False  # leave out what cannot be read, with a remark
     progress: Progress | None = None
-    embed: Embed | None = None  # makes features of photos and texts
-    beside: tuple[int, ...] | None = None  # shape of the pixels behind features of images; none: by their sizes
+    embed: Embed | None = None  # computes features of photos and texts
+    beside: tuple[int, ...] | None = None  # shape of the pixels after features of images; none: by their sizes
     text_column: str | None = None  # of a table of texts
 
 
@@ -115,7 +115,7 @@ class StreamOptions:
 
 
 class Reader(Protocol):
-    """What a module that reads one kind of data has."""
+    """The interface of a module that reads one kind of data."""
 
     ITEMS: Items
 
@@ -126,14 +126,14 @@ class Reader(Protocol):
 
 def label_strings(values: Iterable[Any]) -> NDArray[np.object_]:
     """Labels as stripped strings, None where unknown."""
-    found = [_label_string(value) for value in values]
-    strings = np.empty(len(found), dtype=object)
-    strings[:] = found
+    labels = [_label_string(value) for value in values]
+    strings = np.empty(len(labels), dtype=object)
+    strings[:] = labels
     return strings
 
 
 def _is_writable(text: str) -> bool:
-    """Whether a string can be written to a file: a folder's name may hold bytes that are no letters."""
+    """Whether a string can be encoded in UTF-8; a folder's name may contain other bytes."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -147,7 +147,7 @@ def _label_string(value: Any) -> str | None:
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
     if isinstance(value, float) and value.is_integer():
-        value = int(value)  # whole labels become floats where some are missing
+        value = int(value)  # labels that are integers become floats if some are missing
     text = str(value).strip()
     if not _is_writable(text):
         raise UserError(f"the label {text[:60]!a} is not UTF-8: rename it.")

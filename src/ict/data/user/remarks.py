@@ -1,4 +1,4 @@
-"""What a user should know about data that was read, in plain words."""
+"""Messages for the user about data that was read."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from ict.data.user.records import UserData
 
 
 def listed(names: Sequence[str]) -> str:
-    """Up to five names, and how many more there are."""
+    """Up to five names, and the number of the others."""
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
     shown = ", ".join(names[:5]).encode("utf-8", "backslashreplace")  # a file's name need not be UTF-8
     return shown.decode() + more
@@ -28,7 +28,7 @@ def images_left_out(names: Sequence[str]) -> list[str]:
 
 def rows_left_out(names: Sequence[str]) -> list[str]:
     were = counted(len(names), "row was", "rows were")
-    return [f"{were} left out for lack of a finite number or for too many cells: {listed(names)}"] if names else []
+    return [f"{were} left out for a value that is not finite or for too many cells: {listed(names)}"] if names else []
 
 
 def made_gray(names: Sequence[str]) -> list[str]:
@@ -37,10 +37,10 @@ def made_gray(names: Sequence[str]) -> list[str]:
 
 
 def about_labels(data: UserData) -> list[str]:
-    """Classes with a single label, no labels at all, examples that are the same but labeled differently."""
+    """Remarks on classes with one label, on missing labels, and on equal examples with different labels."""
     counts = Counter(label for label in data.y if label is not None)
     if not counts:
-        return ["no example has a label"]  # enough to predict on, not to learn from
+        return ["no example has a label"]  # an error only for training
     single = sorted(label for label, n in counts.items() if n == 1)
     have = counted(len(single), "class has", "classes have")
     return [*([f"{have} a single labeled example: {listed(single)}"] if single else []), *_torn(data)]
@@ -59,5 +59,7 @@ def _torn(data: UserData) -> list[str]:
 
 
 def unlike_the_model(path: object, has: str, shape: tuple[int, ...]) -> UserError:
-    """A mistake: data of another form than the model was fitted to."""
-    return UserError(f"{path} holds {has}, but the model was fitted to examples of the shape {shape}: give such.")
+    """The error for data of another shape than the model was fitted to."""
+    return UserError(
+        f"{path} holds {has}, but the model was fitted to examples of the shape {shape}: give such examples."
+    )

@@ -1,4 +1,4 @@
-"""Rows of numbers from arrays and tables: those that can be used, and the names of the others."""
+"""Rows of numbers from arrays and tables: the usable rows, and the names of the others."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from ict.data.user.remarks import counted, listed, rows_left_out
 
 @dataclass(frozen=True)
 class Block:
-    """Rows that can be used, and the names of those that cannot."""
+    """Usable rows, and the names of the others."""
 
     x: Array
     y: NDArray[np.object_]
@@ -26,7 +26,7 @@ class Block:
 def finite(
     x: Array, y: NDArray[np.object_], numbers: Sequence[int], columns: list[str], path: Path, skip_bad: bool
 ) -> Block:
-    """Rows without those that hold something other than finite numbers."""
+    """The rows in which all numbers are finite."""
     names = [f"row {i}" for i in numbers]
     if x.dtype == np.uint8:
         return Block(x, y, names, [])
@@ -45,7 +45,7 @@ def finite(
 
 
 def joined(path: Path, blocks: list[Block], columns: tuple[str, ...]) -> UserData:
-    """All rows as one, with remarks."""
+    """Concatenate blocks of rows, and add remarks."""
     names, bad = ([name for block in blocks for name in getattr(block, of)] for of in ("names", "bad"))
     if not names:
         if bad:

@@ -1,4 +1,4 @@
-"""The training, validation and test examples of a user: given, or split off so that none shares an example."""
+"""The user's training, validation and test examples: given as files, or split without duplicates across subsets."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,22 +13,22 @@ from ict.data.user.read import read_data
 from ict.data.user.records import Progress, UserData
 from ict.data.user.remarks import counted, listed
 
-Choose = Callable[[Rows], tuple[Rows, Rows]]  # labels, -1 where unknown, to rows to validate on and rows to test on
+Choose = Callable[[Rows], tuple[Rows, Rows]]  # from labels, -1 where unknown, to validation rows and test rows
 
 
 @dataclass(frozen=True)
 class GivenSubsets:
-    """Everything that was read, one subset after the other."""
+    """All data that was read, one subset after the other."""
 
     data: UserData
-    sources: tuple[Path, ...]  # where it was read, and nothing may be written
-    valid: Rows | None = None  # rows of `data`; none where the fit chooses for itself
+    sources: tuple[Path, ...]  # the files and folders, into which nothing may be written
+    valid: Rows | None = None  # rows of `data`; None if the fit chooses them
     test: Rows | None = None
 
 
 @dataclass(frozen=True)
 class Subsets:
-    """Rows of the data, in ascending order; `train` has the unlabeled ones."""
+    """Rows of the data in ascending order. `train` includes the unlabeled ones."""
 
     train: Rows
     valid: Rows
@@ -47,7 +47,7 @@ def read_subsets(
     skip_bad: bool = False,
     progress: Progress | None = None,
 ) -> GivenSubsets:
-    """Read data as `read_data` does, and subsets of the same kind that carry their labels themselves."""
+    """Read data with `read_data`, and subsets of the same kind, which must contain their labels."""
     data = read_data(path, labels=labels, label_column=label_column, size=size, skip_bad=skip_bad, progress=progress)
     classes = {label for label in data.y if label is not None}
     pieces, rows, start = [data], {}, len(data.names)
@@ -71,11 +71,10 @@ def read_subsets(
 
 
 def arrange(given: GivenSubsets, labels: Rows, choose: Choose) -> Subsets:
-    """Which rows are trained on, validated and tested on.
+    """Divide the rows into training, validation and test rows.
 
-    Rows that `choose` takes take all of the same content with them: labeled ones to their subset, unlabeled ones out of
-    training, or a test would ask for what was learned by heart. Subsets that are given stay as they are, and such rows
-    are told.
+    Duplicates follow a row that `choose` takes: labeled ones into its subset, unlabeled ones out of training, since a
+    test on training examples would be too good. Given subsets stay unchanged, with a remark about duplicates.
     """
     data, twins = given.data, given.data.twins
     mine = np.ones(len(labels), np.bool_)
@@ -113,7 +112,7 @@ def arrange(given: GivenSubsets, labels: Rows, choose: Choose) -> Subsets:
 
 
 def _pairs(data: UserData, rows: Rows) -> str:
-    """Each row and the first one with its content, if that is another."""
+    """Each row, and the first row with the same content if that is another."""
     firsts = data.twins[rows]
     return listed(
         [data.names[i] + (f" = {data.names[j]}" if i != j else "") for i, j in zip(rows, firsts, strict=True)]
@@ -121,14 +120,14 @@ def _pairs(data: UserData, rows: Rows) -> str:
 
 
 def _alike(subset: UserData, source: Path, data: UserData, path: Path, classes: set[str]) -> UserData:
-    """A subset with the names of its own file or folder, its columns in the order of the others."""
+    """A subset with its file or folder in the names, and its columns in the order of the main data's."""
     names = tuple(f"{source / name}" if source.is_dir() else f"{source} {name}" for name in subset.names)
     unlabeled = [name for name, label in zip(subset.names, subset.y, strict=True) if label is None]
     if unlabeled:
         has = counted(len(unlabeled), "example", "examples")
         raise UserError(f"{source} has {has} without a label, such as {unlabeled[0]}: label or remove them.")
     if strange := sorted(set(subset.y) - classes):
-        raise UserError(f"{source} has classes that {path} has not: {listed(strange)}: label some there too.")
+        raise UserError(f"{source} has classes that {path} does not have ({listed(strange)}): label some there too.")
     x = subset.x
     if data.columns and subset.columns:
         if set(data.columns) != set(subset.columns):
