@@ -9,17 +9,24 @@ from ict.base.array_types import Array
 from ict.base.errors import UserError
 
 _FEW = (1, 2, 3, 4)  # channels
+TINY = 1e-12  # length below which an example is left in the center
+_EMBEDDED = 100  # features, from which on they may be those of a pretrained network
+_SPREAD = 30.0  # largest ratio between deviations of features on one scale
 _CHUNK = 2**24  # numbers converted to float64 at a time: memory may not hold all examples in that form
 
 
 @dataclass(frozen=True)
 class ArrayInputs:
-    """Converts examples of one shape to float32 [n, features] or [n, c, h, w] with zero mean and unit deviation."""
+    """Converts examples of one shape to float32 [n, features] or [n, c, h, w] with zero mean and unit deviation.
+
+    Features of a pretrained network are centered instead, and every example is brought to the same length.
+    """
 
     shape: tuple[int, ...]  # of one example in the user's array
     channels_last: bool
     mean: list[float]  # one number, or one per feature
     std: list[float]
+    same_length: bool = False
 
     def __post_init__(self) -> None:
         mean, std = np.asarray(self.mean, np.float64), np.asarray(self.std, np.float64)
@@ -42,18 +49,39 @@ class ArrayInputs:
                 raise UserError(
                     f"example {first} of X has a value that is not finite or far too large: mend it or leave it out."
                 )
+            if self.same_length:
+                scaled[rows] *= self.length / np.maximum(np.linalg.norm(scaled[rows], axis=1, keepdims=True), TINY)
         return scaled
+
+    @property
+    def length(self) -> float:
+        """Of every example where all have the same: then a feature's deviation is about 1."""
+        return float(np.sqrt(self.shape[0]))
 
 
 def fit_inputs(x: Array) -> ArrayInputs:
-    """Fit the scaling: one mean and deviation if the features share a range, as pixels do, else one per feature."""
+    """Fit the scaling: one mean and deviation if the features share a range, as pixels do, else one per feature.
+
+    Features of a pretrained network have a scaling of their own.
+    """
     if x.ndim not in (2, 3, 4):
         raise UserError(f"X has the shape {x.shape}: it must be [n, features] or images [n, h, w(, c)].")
+    if _embedded(x):
+        return ArrayInputs(tuple(x.shape[1:]), False, _moments(x, 0)[0].tolist(), [1.0], same_length=True)
     axis = None if x.ndim > 2 or _one_range(x) else 0
     with np.errstate(over="ignore", invalid="ignore"):
         mean, std = map(np.atleast_1d, _moments(x, axis))
     std = np.where(std > 0, std, 1.0)  # a constant feature stays at zero
     return ArrayInputs(tuple(x.shape[1:]), has_channels_last(x.shape), mean.tolist(), std.tolist())
+
+
+def has_same_length(inputs: Array) -> bool:
+    """Whether scaled inputs are features of a pretrained network, all of one length."""
+    if inputs.ndim != 2 or inputs.shape[1] < _EMBEDDED:
+        return False
+    lengths = np.linalg.norm(inputs.astype(np.float64), axis=1)
+    lengths = lengths[lengths > 0]  # an example in the center stays there
+    return bool(len(lengths)) and bool(lengths.max() - lengths.min() < 1e-3 * lengths.max())
 
 
 def channels_first(x: Array, channels_last: bool | None = None) -> Array:
@@ -90,3 +118,18 @@ def _one_range(x: Array) -> bool:
         return False
     low, high = low[varied], high[varied]
     return bool(np.mean(low == np.median(low)) > 0.5 and np.median(high - low) > 0.5 * (high - low).max())
+
+
+def _embedded(x: Array) -> bool:
+    """Whether the features look like those of a pretrained network: many, with fractions, on one scale."""
+    if x.ndim != 2 or x.shape[1] < _EMBEDDED or x.dtype.kind != "f" or len(x) < 2:
+        return False
+    some = x[:: max(len(x) // 1000, 1)].astype(np.float64)
+    with np.errstate(over="ignore"):
+        varied = np.ptp(some, axis=0) > 0
+    if varied.mean() < 0.5:
+        return False
+    some = some[:, varied]
+    with np.errstate(over="ignore", invalid="ignore"):
+        low, high = np.quantile(some.std(axis=0), [0.05, 0.95])
+    return bool(np.median((some != np.round(some)).mean(axis=0)) > 0.2 and high < _SPREAD * low)

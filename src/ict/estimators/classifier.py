@@ -73,12 +73,17 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             self.method_, self.model_ = choice.method, choice.model
             self.verdict_, self.fold_errors_, self.remark_ = choice.verdict, choice.errors, choice.remark
         else:
-            self.method_ = self.method
-            self.model_ = fitter.fit(self.method, inputs, labels, len(self.classes_), seed)
+            self.method_ = self._method(inputs)
+            self.model_ = fitter.fit(self.method_, inputs, labels, len(self.classes_), seed)
         self.n_iter_ = self.model_.n_updates if isinstance(self.model_, TrainedNetwork) else 1
         guesses = self.model_.predict_proba(inputs).argmax(1)
         self.transduction_ = self.classes_[np.where(labels == UNLABELED, guesses, labels)]
         return self
+
+    def _method(self, inputs: Array) -> str:
+        """What is fitted to scaled inputs."""
+        del inputs
+        return self.method
 
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities [n, classes], in the order of `classes_`."""
@@ -99,7 +104,12 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
 
 class ICTClassifier(SemiSupervisedClassifier):
-    """Interpolation Consistency Training as a scikit-learn classifier. The parameters are those of its base class."""
+    """Interpolation Consistency Training as a scikit-learn classifier. The parameters are those of its base class.
+
+    Images are trained on directly. On vectors ICT is anchored on experts, models that learn from the labels alone or
+    spread them over a graph; the fitted model is one network. `SemiSupervisedClassifier("ict")` has no such anchor,
+    and the anchor of `SemiSupervisedClassifier("anchored-graph")` is the graph alone.
+    """
 
     def __init__(
         self,
@@ -121,6 +131,9 @@ class ICTClassifier(SemiSupervisedClassifier):
             random_state=random_state,
             verbose=verbose,
         )
+
+    def _method(self, inputs: Array) -> str:
+        return "ict" if inputs.ndim > 2 else "anchored"
 
 
 def _plain(X: Any) -> Any:

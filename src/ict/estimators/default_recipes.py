@@ -8,6 +8,7 @@ from ict.recipes import RECIPES
 from ict.recipes.recipe import OWN, Component, Recipe
 
 _TUNED_ON = "digits-100/"  # small data with few labels, on which the settings of each method were tuned
+_ANCHORED_STEPS = 600  # updates on vectors, whatever their number: the experts have done most of the work
 METHODS = tuple(name.removeprefix(_TUNED_ON) for name in RECIPES if name.startswith(_TUNED_ON))
 
 
@@ -16,8 +17,10 @@ def default_recipe(method: str, shape: tuple[int, ...], n_examples: int, steps: 
     if method not in METHODS:
         raise unknown("method", method, METHODS)
     tuned = RECIPES[f"{_TUNED_ON}{method}"]
-    steps = steps or default_steps(n_examples)
     images = len(shape) == 3
+    if is_anchored(method):
+        return _anchored(tuned, method, shape, steps or (default_steps(n_examples) if images else _ANCHORED_STEPS))
+    steps = steps or default_steps(n_examples)
     recipe = replace(
         tuned,
         dataset=Component(OWN),
@@ -33,6 +36,11 @@ def default_recipe(method: str, shape: tuple[int, ...], n_examples: int, steps: 
         train = replace(recipe.train, weight=30.0, labeled_batch=100)
         return replace(recipe, algorithm=Component("ict", options), optimizer=_slower(recipe), train=train)
     return recipe
+
+
+def is_anchored(method: str) -> bool:
+    """Whether a method's targets are held by experts."""
+    return f"{_TUNED_ON}{method}" in RECIPES and RECIPES[f"{_TUNED_ON}{method}"].algorithm.name == "anchored"
 
 
 def default_steps(n_examples: int) -> int:
@@ -54,6 +62,20 @@ def seeding_recipe(recipe: Recipe) -> Recipe:
 def after_seeding(recipe: Recipe) -> Recipe:
     """The recipe for a network that is already trained roughly: with a smaller learning rate."""
     return replace(recipe, optimizer=replace(_slower(recipe), lr=_slower(recipe).lr / 2))
+
+
+def _anchored(tuned: Recipe, method: str, shape: tuple[int, ...], steps: int) -> Recipe:
+    """The recipe as it is, but for the network of images."""
+    return replace(
+        tuned,
+        dataset=Component(OWN),
+        network=_network(shape) if len(shape) == 3 else tuned.network,
+        split=replace(tuned.split, labeled=None, valid=0),
+        inputs=Inputs(scale="none"),
+        train=replace(tuned.train, steps=steps),
+        eval=Eval(every=steps, log_every=max(steps // 50, 1)),
+        name=method,
+    )
 
 
 def _slower(recipe: Recipe) -> Optimizer:

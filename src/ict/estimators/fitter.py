@@ -6,20 +6,21 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
-from ict.base.array_types import Array
+from ict.base.array_types import Array, Labels
 from ict.base.interrupts import signal_of
+from ict.data.array_inputs import has_same_length
 from ict.data.arrays import from_arrays
 from ict.data.dataset import Dataset, Examples
 from ict.engine import loop
 from ict.engine.device import Device, pick_device, threads_for, untouched_globals
 from ict.engine.loop import final_network
 from ict.engine.settings import Optimizer
-from ict.estimators.default_recipes import after_seeding, default_recipe, default_steps, seeding_recipe
+from ict.estimators.default_recipes import after_seeding, default_recipe, default_steps, is_anchored, seeding_recipe
 from ict.experiment.console import progress_bar
 from ict.experiment.prepare import prepare, updater
+from ict.experts.experts import Experts
 from ict.experts.folds import hidden_folds
 from ict.experts.graph import GRAPH, GRAPH_LIMIT, GraphPropagation
 from ict.models.trained_network import TrainedNetwork
@@ -27,13 +28,14 @@ from ict.recipes.recipe import OWN, Component, Recipe, change
 
 _FEW_LABELS = 10  # labels per class up to which training on images starts from labels guessed by a graph
 _TRUSTED = 0.6  # the held-out accuracy that a graph needs for its guesses to be used
+DISTILLED = ("anchor.share=1", "algorithm.temperature=1", "train.weight=5")  # settings to distil a prior
 
 
 @dataclass(frozen=True)
 class Look:
     """Data for metrics during a fit. They do not affect the fit."""
 
-    valid: tuple[Array, NDArray[np.int64]] | None = None  # scaled inputs and labels that are not trained on
+    valid: tuple[Array, Labels] | None = None  # scaled inputs and labels that are not trained on
     unlabeled: Array | None = None  # scaled inputs on which the network's confidence is logged
     times: int = 30  # evaluations per fit
 
@@ -57,7 +59,7 @@ class Fitter:
         self,
         method: str,
         inputs: Array,
-        labels: NDArray[np.int64],
+        labels: Labels,
         n_classes: int,
         seed: int,
         look: Look | None = None,
@@ -65,17 +67,20 @@ class Fitter:
         """Fit a method. `inputs` are scaled, [n, features] or [n, c, h, w]; `labels` are -1 where unknown."""
         if method == GRAPH:
             return GraphPropagation().fit(inputs, labels)
-        valid = look.valid if look else None
-        data = _balanced(from_arrays(inputs, labels, valid=valid, classes=tuple(map(str, range(n_classes)))))
-        recipe = default_recipe(method, data.shape, len(data.train), self.steps)
-        if look:
-            recipe = replace(recipe, eval=replace(recipe.eval, every=max(recipe.train.steps // look.times, 1)))
-        network = self.network
-        if network is not None:
-            own = Component(OWN, {"class": type(network).__qualname__})
-            # for an unknown network Adam is more robust: without batch norm training collapses at SGD's learning rate
-            recipe = replace(recipe, network=own, optimizer=Optimizer(name="adam", lr=1e-3))
+        if is_anchored(method):
+            anchor = change(self._recipe(method, inputs), self.settings).anchor
+            experts = Experts(kind=anchor.experts, trees=anchor.trees)
+            prior = experts.fit(inputs, labels, n_classes, seed).prior
+            return self.student(inputs, labels, prior, seed, method=method, look=look)
+        data = _balanced(_dataset(inputs, labels, n_classes, look))
+        recipe, network = self._recipe(method, inputs, look), self.network
         guesses = graph_guesses(inputs, labels, seed) if method == "ict" else None
+        if method == "ict" and inputs.ndim == 2 and guesses is None and (labels < 0).any():
+            warnings.warn(
+                "plain ICT on vectors can forget the few labels, and the graph's guesses are not accurate enough to help: "
+                "use ICTClassifier, or method 'anchored'.",
+                stacklevel=3,
+            )
         seeding = 0
         if guesses is not None:
             guessed = replace(data, train=Examples(data.train.x, torch.from_numpy(guesses)), labeled_rows=None)
@@ -88,6 +93,38 @@ class Fitter:
                     return seeded
                 network, recipe, seeding = seeded.module, after_seeding(recipe), seeded.n_updates
         return replace(self._train(change(recipe, self.settings), data, network, seed, look), seeding=seeding)
+
+    def student(
+        self,
+        inputs: Array,
+        labels: Labels,
+        prior: Array,
+        seed: int,
+        *,
+        method: str = "anchored",
+        settings: tuple[str, ...] = (),
+        look: Look | None = None,
+    ) -> TrainedNetwork:
+        """Train a network anchored on `prior` [n, classes], with the same number of updates on folds as on all labels.
+
+        `settings` come after the fitter's own; with `DISTILLED` the network learns the prior itself.
+        """
+        data = replace(_dataset(inputs, labels, prior.shape[1], look), prior=torch.from_numpy(np.float32(prior)))
+        recipe = change(self._recipe(method, inputs, look), [*self.settings, *settings])
+        return self._train(recipe, data, self.network, seed, look)
+
+    def _recipe(self, method: str, inputs: Array, look: Look | None = None) -> Recipe:
+        """The method's recipe for such inputs and the user's network."""
+        recipe = default_recipe(method, inputs.shape[1:], len(inputs), self.steps)
+        if is_anchored(method) and has_same_length(inputs) and recipe.anchor.experts == "table":
+            recipe = replace(recipe, anchor=replace(recipe.anchor, experts="features"))
+        if look:
+            recipe = replace(recipe, eval=replace(recipe.eval, every=max(recipe.train.steps // look.times, 1)))
+        if self.network is None:
+            return recipe
+        own = Component(OWN, {"class": type(self.network).__qualname__})
+        # for an unknown network Adam is more robust: without batch norm training collapses at SGD's learning rate
+        return replace(recipe, network=own, optimizer=Optimizer(name="adam", lr=1e-3))
 
     def shorter(self, times: int, n_examples: int) -> "Fitter":
         """A fitter with `times` fewer updates and without output."""
@@ -121,7 +158,7 @@ class Fitter:
         return TrainedNetwork(module, job.state.step, recipe.to_dict(), interrupted, tuple(history))
 
 
-def graph_guesses(inputs: Array, labels: NDArray[np.int64], seed: int) -> NDArray[np.int64] | None:
+def graph_guesses(inputs: Array, labels: Labels, seed: int) -> Labels | None:
     """A class for every row by graph propagation, or None where it would not help or is not accurate enough.
 
     It always helps vectors. It helps images, where a network learns more from shifts, only if labels are few.
@@ -138,8 +175,13 @@ def graph_guesses(inputs: Array, labels: NDArray[np.int64], seed: int) -> NDArra
             right.append((probs[held_out].argmax(1) == labels[held_out]).mean())
         if np.mean(right) < _TRUSTED:
             return None
-    guesses: NDArray[np.int64] = GraphPropagation().fit(inputs, labels).transduction.probs.argmax(1)
+    guesses: Labels = GraphPropagation().fit(inputs, labels).transduction.probs.argmax(1)
     return np.where(labels >= 0, labels, guesses)
+
+
+def _dataset(inputs: Array, labels: Labels, n_classes: int, look: Look | None) -> Dataset:
+    valid = look.valid if look else None
+    return from_arrays(inputs, labels, valid=valid, classes=tuple(map(str, range(n_classes))))
 
 
 def _balanced(data: Dataset) -> Dataset:

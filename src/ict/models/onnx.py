@@ -14,7 +14,7 @@ from ict import __version__
 from ict.base.array_types import Array
 from ict.base.errors import UserError
 from ict.base.files import check_place, read_json, replacing
-from ict.data.array_inputs import ArrayInputs
+from ict.data.array_inputs import TINY, ArrayInputs
 from ict.models.saved_model import SavedModel, load_model
 from ict.models.trained_network import TrainedNetwork
 from ict.networks.onnx_graph import OPSET, Run, graph_of, package, runtime
@@ -32,12 +32,15 @@ class Deployed(nn.Module):
         super().__init__()
         self.network = deepcopy(network).cpu().float().eval()
         self.n_dims, self.channels_last, self.temperature = len(inputs.shape), inputs.channels_last, temperature
+        self.length = inputs.length if inputs.same_length else None
         self.register_buffer("mean", torch.tensor(inputs.mean, dtype=torch.float64))
         self.register_buffer("std", torch.tensor(inputs.std, dtype=torch.float64))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         # float64, as in fitting: float32 would lose the digits of a feature with a large mean
         x = ((x.double() - self.mean) / self.std).float()
+        if self.length is not None:
+            x = x * (self.length / x.norm(dim=1, keepdim=True).clamp(min=TINY))
         if self.n_dims == 2:
             x = x.unsqueeze(1)
         if self.channels_last:

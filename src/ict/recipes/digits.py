@@ -9,7 +9,7 @@ paper's Algorithm 1.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ict.engine.settings import Average, Eval, Inputs, Optimizer, Rate, Split, Swa, Train
+from ict.engine.settings import Anchor, Average, Eval, Inputs, Optimizer, Rate, Split, Swa, Train
 from ict.recipes.recipe import Component, Recipe
 
 _NO_AVERAGE = Average(decay=None)
@@ -29,7 +29,7 @@ _ICT = Recipe(
 
 
 def digits_recipes() -> Iterator[tuple[str, Recipe]]:
-    made = {**_supervised(), **_two_views(), **_adversarial(), **_graphs(), **_ict()}
+    made = {**_supervised(), **_two_views(), **_adversarial(), **_graphs(), **_ict(), **_anchored()}
     for method, recipe in made.items():
         yield f"digits-100/{method}", recipe
 
@@ -104,6 +104,21 @@ def _ict() -> dict[str, Recipe]:
         "ict-kl": variant(weight=10.0, consistency="kl"),
         "ict-sharpened": variant(temperature=0.5),
     }
+
+
+def _anchored() -> dict[str, Recipe]:
+    """A perceptron that follows experts; settings from other tables than these digits, none of them tuned here."""
+    anchored = replace(
+        _ICT,
+        network=Component("mlp-norm"),
+        algorithm=Component("anchored"),
+        inputs=Inputs(),
+        optimizer=Optimizer(name="adamw", lr=2e-3, weight_decay=0.01),
+        rate=Rate(stretch=1.0),
+        average=Average(decay=0.99, batchnorm="averaged"),
+        train=Train(steps=600, labeled_batch=50, unlabeled_batch=200, labeled_order="replaced", weight=1.0, rampup=0.0),
+    )
+    return {"anchored": anchored, "anchored-graph": replace(anchored, anchor=Anchor(experts="graph"))}
 
 
 def _own(algorithm: Component, optimizer: Optimizer, weight: float, rampup: float = 0.25) -> Recipe:

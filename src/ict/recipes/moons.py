@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ict.engine.settings import Average, Eval, Inputs, Optimizer, Rate, Train
+from ict.engine.settings import Anchor, Average, Eval, Inputs, Optimizer, Rate, Train
 from ict.recipes.recipe import Component, Recipe
 
 
@@ -30,3 +30,16 @@ def moons_recipes() -> Iterator[tuple[str, Recipe]]:
     )
     sharpened = {"alpha": 0.03, "alpha_labeled": 1.0, "temperature": 0.3}
     yield "moons/ict-sharpened", replace(ict, algorithm=Component("ict", sharpened))
+    yield (
+        "moons/anchored-graph",
+        replace(
+            supervised,
+            network=Component("mlp-norm"),
+            algorithm=Component("anchored"),
+            optimizer=Optimizer(name="adamw", lr=2e-3, weight_decay=0.01),
+            rate=Rate(stretch=1.0),
+            average=Average(decay=0.99, batchnorm="averaged"),
+            train=Train(steps=600, labeled_batch=6, unlabeled_batch=200, weight=1.0, rampup=0.0),
+            anchor=Anchor(experts="graph"),
+        ),
+    )
