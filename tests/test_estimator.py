@@ -22,7 +22,7 @@ from ict import ICTClassifier, SemiSupervisedClassifier
 from ict.base.errors import UserError
 from ict.models.trained_network import TrainedNetwork
 
-QUICK: dict[str, Any] = {"steps": 40, "device": "cpu", "random_state": 0}
+QUICK: dict[str, Any] = {"steps": 40, "settings": ("anchor.trees=5",), "device": "cpu", "random_state": 0}
 
 
 def minus_one_is_no_class(estimator: Any) -> dict[str, str]:
@@ -32,7 +32,7 @@ def minus_one_is_no_class(estimator: Any) -> dict[str, str]:
 @pytest.mark.filterwarnings("ignore")  # the checks provoke many
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
     [
-        ICTClassifier(steps=40, device="cpu"),
+        ICTClassifier(steps=40, settings=("anchor.trees=5",), device="cpu"),
         SemiSupervisedClassifier(steps=40, device="cpu"),
         SemiSupervisedClassifier("graph"),
     ],
@@ -126,7 +126,7 @@ def test_same_seed_same_bits_and_the_global_state_is_left_alone() -> None:
 
 def test_clone_pickle_pipeline_and_search() -> None:
     X, y, truth = blobs()
-    model = ICTClassifier(**QUICK, settings=("train.weight=30",)).fit(X, y)
+    model = ICTClassifier(**{**QUICK, "settings": ("train.weight=30", "anchor.trees=5")}).fit(X, y)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(model.predict_proba(X), again.predict_proba(X))
     assert clone(model).get_params() == model.get_params()
@@ -143,9 +143,27 @@ def test_unequal_label_counts_do_not_drown_a_class() -> None:
     truth = np.repeat([0, 1], 300)
     y = np.full(600, -1)
     y[:40], y[300:304] = 0, 1  # ten to one, while the examples are as many
-    model = ICTClassifier(**{**QUICK, "steps": 200}).fit(X, y)
+    model = SemiSupervisedClassifier("ict", **{**QUICK, "steps": 200}).fit(X, y)
     recall = [(model.predict(X)[truth == label] == label).mean() for label in (0, 1)]
     assert min(recall) > 0.75
+
+
+def test_a_rare_class_is_found_where_labels_are_drawn_like_the_rows() -> None:
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(0, 1, (500, 2)), rng.normal([4, 0], 1, (50, 2))])
+    truth = np.repeat([0, 1], [500, 50])
+    y = np.full(550, -1)
+    y[:30], y[500:503] = 0, 1
+    model = ICTClassifier(**{**QUICK, "steps": 200}).fit(X, y)
+    guesses = model.predict(X)
+    assert (guesses == truth).mean() > 0.95 and (guesses[truth == 1] == 1).mean() > 0.7
+
+
+def test_it_is_anchored_on_vectors_and_plain_on_images() -> None:
+    X, y, _ = blobs()
+    assert ICTClassifier(**{**QUICK, "steps": 2}).fit(X, y).method_ == "anchored"
+    images = np.repeat(X, 6, axis=1).reshape(-1, 6, 6)
+    assert ICTClassifier(**{**QUICK, "steps": 2}).fit(images, y).method_ == "ict"
 
 
 def test_an_interrupted_fit_leaves_a_usable_model() -> None:
@@ -236,4 +254,4 @@ def test_unknown_methods_and_settings_are_named() -> None:
     with pytest.raises(UserError, match="mean-teacher"):
         SemiSupervisedClassifier("mean-techer", **QUICK).fit(X, y)
     with pytest.raises(UserError, match=r"train\.weight"):
-        ICTClassifier(**QUICK, settings=("train.wieght=3",)).fit(X, y)
+        ICTClassifier(**{**QUICK, "settings": ("train.wieght=3",)}).fit(X, y)

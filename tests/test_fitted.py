@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from ict.base.errors import UserError
-from ict.estimators.default_recipes import METHODS, default_recipe, default_steps, seeding_recipe
-from ict.estimators.fitter import Fitter, graph_guesses
+from ict.estimators.default_recipes import METHODS, default_recipe, default_steps, is_anchored, seeding_recipe
+from ict.estimators.fitter import DISTILLED, Fitter, graph_guesses
+from ict.experts.experts import Experts
 from ict.models.trained_network import TrainedNetwork
 from tests.test_estimator import blobs
 
@@ -39,9 +40,15 @@ def test_nothing_to_guess() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_has_a_recipe_for_images_and_for_vectors(method: str) -> None:
-    for shape, network in (((3, 32, 32), "convnet"), ((17,), "mlp-wide"), ((1, 3, 3), "mlp-wide")):
+    assert default_steps(5000) == 2000
+    vectors = ("mlp-norm", 600) if is_anchored(method) else ("mlp-wide", 2000)
+    for shape, (network, steps) in (
+        ((3, 32, 32), ("convnet", 2000)),
+        ((17,), vectors),
+        ((1, 3, 3), ("mlp-wide", 2000)),
+    ):
         recipe = default_recipe(method, shape, 5000).resolved()
-        assert recipe.network.name == network and recipe.train.steps == default_steps(5000) == 2000
+        assert recipe.network.name == network and recipe.train.steps == steps
         assert recipe.inputs.pad == {32: 2, 17: 0, 3: 1}[shape[-1]]
 
 
@@ -63,3 +70,40 @@ def test_images_are_seeded_by_the_network_that_was_asked_for() -> None:
     assert isinstance(model, TrainedNetwork) and model.seeding > 0
     first = next(p for p in model.module.parameters() if p.dim() == 4)
     assert model.recipe["network"]["width"] == first.shape[0] == 7
+
+
+def test_the_anchored_fit_is_the_student_of_its_experts() -> None:
+    X, y, _ = blobs()
+    inputs, labels = X.astype(np.float32), y.astype(np.int64)
+    fitter = Fitter(None, 30, ("anchor.trees=5",), "cpu", 0)
+    prior = Experts(trees=5).fit(inputs, labels, 3, 7).prior
+    fitted, student = fitter.fit("anchored", inputs, labels, 3, 7), fitter.student(inputs, labels, prior, 7)
+    np.testing.assert_array_equal(fitted.predict_proba(inputs), student.predict_proba(inputs))
+    assert student.recipe["algorithm"]["name"] == "anchored" and student.n_updates == 30
+
+
+def test_a_distilled_student_says_what_its_prior_says() -> None:
+    X, y, _ = blobs()
+    inputs, labels = X.astype(np.float32), y.astype(np.int64)
+    prior = np.tile([0.6, 0.3, 0.1], (len(X), 1))
+    student = Fitter(device="cpu").student(inputs, labels, prior, 0, settings=DISTILLED)
+    assert np.abs(student.predict_proba(inputs[y < 0]) - prior[0]).mean() < 0.1
+
+
+def test_features_of_one_length_are_for_other_experts_than_a_table() -> None:
+    X, y, _ = blobs()
+    wide = np.random.default_rng(0).normal(size=(len(X), 120)).astype(np.float32) + X[:, :1]
+    recipes = []
+    for inputs in (wide, wide / np.linalg.norm(wide, axis=1, keepdims=True)):
+        model = Fitter(None, 2, ("anchor.trees=5",), "cpu", 0).fit("anchored", inputs, y.astype(np.int64), 3, 0)
+        assert isinstance(model, TrainedNetwork)
+        recipes.append(model.recipe["anchor"]["experts"])
+    assert recipes == ["table", "features"]
+
+
+def test_plain_ict_on_vectors_that_no_graph_holds_is_warned_about() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 30)).astype(np.float32)
+    y = np.where(np.arange(200) < 40, rng.integers(0, 4, 200), -1)
+    with pytest.warns(UserWarning, match="use ICTClassifier, or method 'anchored'"):
+        Fitter(None, 2, (), "cpu", 0).fit("ict", X, y, 4, 0)

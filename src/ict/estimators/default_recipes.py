@@ -18,13 +18,12 @@ def default_recipe(method: str, shape: tuple[int, ...], n_examples: int, steps: 
         raise unknown("method", method, METHODS)
     tuned = RECIPES[f"{_TUNED_ON}{method}"]
     images = len(shape) == 3
-    if is_anchored(method):
-        return _anchored(tuned, method, shape, steps or (default_steps(n_examples) if images else _ANCHORED_STEPS))
-    steps = steps or default_steps(n_examples)
+    follows = is_anchored(method) and not images
+    steps = steps or (_ANCHORED_STEPS if follows else default_steps(n_examples))
     recipe = replace(
         tuned,
         dataset=Component(OWN),
-        network=_network(shape),
+        network=tuned.network if follows else _network(shape),
         split=replace(tuned.split, labeled=None, valid=0),
         inputs=Inputs(pad=max(round(min(shape[1:]) / 16), 1) if images else 0, scale="none"),
         train=replace(tuned.train, steps=steps),
@@ -62,20 +61,6 @@ def seeding_recipe(recipe: Recipe) -> Recipe:
 def after_seeding(recipe: Recipe) -> Recipe:
     """The recipe for a network that is already trained roughly: with a smaller learning rate."""
     return replace(recipe, optimizer=replace(_slower(recipe), lr=_slower(recipe).lr / 2))
-
-
-def _anchored(tuned: Recipe, method: str, shape: tuple[int, ...], steps: int) -> Recipe:
-    """The recipe as it is, but for the network of images."""
-    return replace(
-        tuned,
-        dataset=Component(OWN),
-        network=_network(shape) if len(shape) == 3 else tuned.network,
-        split=replace(tuned.split, labeled=None, valid=0),
-        inputs=Inputs(scale="none"),
-        train=replace(tuned.train, steps=steps),
-        eval=Eval(every=steps, log_every=max(steps // 50, 1)),
-        name=method,
-    )
 
 
 def _slower(recipe: Recipe) -> Optimizer:
