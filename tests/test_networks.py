@@ -22,6 +22,7 @@ from ict.networks.staged import Staged
 SHAPES: dict[str, list[tuple[int, ...]]] = {
     "mlp": [(2,), (1, 8, 8)],
     "mlp-wide": [(20,), (3, 4, 4)],
+    "mlp-norm": [(20,), (1, 4, 4)],
     "convnet": [(1, 8, 8), (3, 32, 32), (2, 4, 4), (3, 9, 7)],
     "cnn13": [(3, 12, 12), (1, 17, 13)],
     "wrn-28-2": [(3, 8, 8), (1, 9, 7)],
@@ -205,6 +206,7 @@ def test_a_copy_shares_nothing(name: str) -> None:
 OPTIONS: dict[str, dict[str, Any]] = {
     "mlp": {"width": 20, "depth": 3},
     "mlp-wide": {"width": 256, "depth": 2, "dropout": 0.0},
+    "mlp-norm": {"width": 128, "depth": 2, "dropout": 0.0, "cut": 8.0},
     "convnet": {"width": 32, "dropout": 0.0},
     "cnn13": {"weight_norm": True, "dropout": 0.0, "norm": "batch", "norm_momentum": 0.1, "top_norm": False},
     "wrn-28-2": {"variant": "authors", "depth": 28, "width": 2, "dropout": 0.0},
@@ -216,7 +218,7 @@ def test_options_and_their_defaults(name: str) -> None:
     assert {key: option.default for key, option in options(NETWORKS[name]).items()} == OPTIONS[name]
 
 
-@pytest.mark.parametrize("name", ["mlp-wide", "convnet", "cnn13", "wrn-28-2"])
+@pytest.mark.parametrize("name", ["mlp-wide", "mlp-norm", "convnet", "cnn13", "wrn-28-2"])
 def test_dropout_draws_in_training_alone(name: str) -> None:
     network, x = build(name, dropout=0.5), inputs(name)
     assert {m.p for m in of_type(network, nn.Dropout)} == {0.5}

@@ -137,7 +137,7 @@ def _settings_table(methods: list[str]) -> Iterator[str]:
         recipe = RECIPES[f"{TASK}/{method}"]
         columns = (
             _options(recipe.algorithm),
-            _changed(recipe, "train", "steps"),
+            [*_changed(recipe, "train", "steps"), *_changed(recipe, "anchor")],
             _changed(recipe, "optimizer") + _changed(recipe, "rate"),
             _changed(recipe, "average") + _changed(recipe, "swa"),
         )

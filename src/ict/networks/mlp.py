@@ -63,7 +63,7 @@ class NormMLP(Staged):
         *,
         width: int = 128,
         depth: int = 2,
-        dropout: float = 0.1,
+        dropout: float = 0.0,
         cut: float = 8.0,
     ) -> None:
         positive(width=width, depth=depth, cut=cut)

@@ -110,7 +110,7 @@ def _anchored() -> dict[str, Recipe]:
     """A perceptron that follows experts; settings from other tables than these digits, none of them tuned here."""
     anchored = replace(
         _ICT,
-        network=Component("mlp-norm"),
+        network=Component("mlp-norm", {"dropout": 0.1}),
         algorithm=Component("anchored"),
         inputs=Inputs(),
         optimizer=Optimizer(name="adamw", lr=2e-3, weight_decay=0.01),

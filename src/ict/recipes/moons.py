@@ -34,7 +34,7 @@ def moons_recipes() -> Iterator[tuple[str, Recipe]]:
         "moons/anchored-graph",
         replace(
             supervised,
-            network=Component("mlp-norm"),
+            network=Component("mlp-norm", {"dropout": 0.1}),
             algorithm=Component("anchored"),
             optimizer=Optimizer(name="adamw", lr=2e-3, weight_decay=0.01),
             rate=Rate(stretch=1.0),
