@@ -77,7 +77,7 @@ class Fitter:
         guesses = graph_guesses(inputs, labels, seed) if method == "ict" else None
         if method == "ict" and inputs.ndim == 2 and guesses is None and (labels < 0).any():
             warnings.warn(
-                "plain ICT on vectors can forget the few labels, and the graph's guesses are not accurate enough to help: "
+                "plain ICT on vectors can forget the few labels, and the graph's guesses are not accurate enough: "
                 "use ICTClassifier, or method 'anchored'.",
                 stacklevel=3,
             )
