@@ -307,7 +307,7 @@ def test_the_table_is_sorted_and_diverged_runs_come_last() -> None:
         "cpu (abacus), 2030-01-02."
     )
     alone = made_up(ict=[0.05, 0.15]) | {"partial": True, "n_test": 60}
-    assert cells(table(alone))[0][5] == "–" and "the first 60 test examples alone" in table(alone)
+    assert cells(table(alone))[0][5] == "–" and "only the first 60 test examples" in table(alone)
 
 
 def test_others_numbers_have_a_column_of_their_own() -> None:

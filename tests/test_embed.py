@@ -241,7 +241,7 @@ def test_texts_are_streamed(tmp_path: Path) -> None:
         ("photos", ["--backbone", "none"], "no features without a backbone"),
         ("photos", ["-o", "x.npy"], "end the name in .npz"),
         ("photos", ["-o", "in/x.npz"], "must not change"),
-        ("not text", [], "no text in UTF-8"),
+        ("not text", [], "not a UTF-8 text"),
     ],
 )
 def test_mistakes(

@@ -210,7 +210,7 @@ def test_columns_are_found_by_name(tmp_path: Path) -> None:
     path = a_table(tmp_path / "t.csv", extra, "idcbay")
     said = predict_files(model, path, tmp_path / "p.csv", skip_bad=False)
     assert [row["p(ant)"] for row in rows((tmp_path / "p.csv").read_text())] == expected
-    assert "1 column that the model does not know was ignored: 'i'" in said, "and y is a label column"
+    assert "1 column that the model does not use was ignored: 'i'" in said, "and y is a label column"
     with pytest.raises(UserError, match="fitted to: add c"):
         predict_files(model, a_table(tmp_path / "u.csv", FEATURES, "abxd"), tmp_path / "p.csv", skip_bad=False)
     nameless = a_model(tmp_path / "nameless", FEATURES)  # fitted to an array, so the order counts

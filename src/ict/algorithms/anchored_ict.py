@@ -1,10 +1,11 @@
-"""ICT whose targets are held by experts: consistency alone can flatten what a few labels taught a network.
+"""ICT with targets anchored to experts: consistency alone can erase what a network learned from a few labels.
 
     L = CE(f(Mix(x, x')), Mix(y, y'))  +  w * CE(f(Mix(u_j, u_k)), Mix(t_j, t_k))
     t = softmax((s log p(u) + (1 - s) log f'(u)) / T)
 
-p(u) is the experts' prior, f' the mean teacher, and s the share of the prior, a schedule of the run. So a target is the
-sharpened geometric mean of both. At s = 1 and T = 1 the prior is distilled; at s = 0 this is ICT with cross-entropy.
+p(u) is the experts' prior, f' the mean teacher, and s the weight of the prior, which follows a schedule. So a target is
+the sharpened geometric mean of both. With s = 1 and T = 1 the prior is distilled; with s = 0 this is ICT with
+cross-entropy.
 """
 
 from dataclasses import dataclass
@@ -19,9 +20,9 @@ from ict.ops import cross_entropy, one_hot, probabilities
 
 @dataclass(frozen=True, kw_only=True)
 class AnchoredICT:
-    alpha: float = 1.0  # lambda ~ Beta(alpha, alpha), one for the labeled and one for the unlabeled batch
+    alpha: float = 1.0  # lambda ~ Beta(alpha, alpha), one draw for the labeled and one for the unlabeled batch
     temperature: float = 0.5  # T; below 1 sharpens the targets
-    floor: float = 1e-4  # of the prior: experts are never as sure as they say
+    floor: float = 1e-4  # smallest probability of the prior, since experts are overconfident
 
     needs: ClassVar[Needs] = Needs(teacher=True, prior=True)
 

@@ -69,5 +69,5 @@ class Consistency:
 
 
 def _labels(batch: Batch) -> Tensor:
-    assert batch.u_y is not None, "the engine hands in the labels of every unlabeled batch"
+    assert batch.u_y is not None, "the engine passes the labels of every unlabeled batch"
     return batch.u_y

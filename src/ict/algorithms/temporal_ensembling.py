@@ -31,7 +31,7 @@ class TemporalEnsembling(Consistency):
             raise UserError(f"momentum is {self.momentum}: it must be at least 0 and below 1.")
 
     def target(self, z: tuple[Tensor, ...], teacher: Network, batch: Batch) -> Target:  # noqa: ARG002
-        assert batch.memory is not None, "the engine hands in a memory to those who need one"
+        assert batch.memory is not None, "the engine passes a memory to algorithms that need one"
         total = batch.memory.sum(1)
         known = (total > 0).to(total.dtype)
         target = batch.memory / torch.where(total > 0, total, 1.0)[:, None]

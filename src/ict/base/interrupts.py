@@ -1,8 +1,8 @@
-"""Which signal a KeyboardInterrupt stands for."""
+"""The signal behind a KeyboardInterrupt."""
 
 import signal
 
 
 def signal_of(stop: KeyboardInterrupt) -> int:
-    """SIGTERM where the handler named it, else that of Ctrl-C; the exit code is 128 more."""
+    """SIGTERM if the handler set it, otherwise SIGINT (Ctrl-C). The exit code is 128 more."""
     return int(stop.args[0]) if stop.args else int(signal.SIGINT)

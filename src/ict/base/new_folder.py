@@ -1,4 +1,4 @@
-"""An output folder that appears whole or not at all: built under another name, which it loses at the end."""
+"""Writes an output folder completely or not at all: under a temporary name, renamed at the end."""
 
 import shutil
 from collections.abc import Iterator
@@ -11,17 +11,17 @@ from ict.base.lock import locked
 
 
 class NewFolder:
-    """`path` is where files are written until `publish` gives them their place."""
+    """A folder whose files are written to `path` until `publish` moves them to `folder`."""
 
     def __init__(self, folder: Path, path: Path) -> None:
         self.folder, self.path = folder, path
         self._published = False
 
     def publish(self, last: str) -> None:
-        """Give the files their place. `last` is the file without which the folder counts as empty."""
+        """Move the files to the folder. `last` is moved last: without it the folder counts as empty."""
         if self._published:
             return
-        if self.path.parent == self.folder:  # which was there before; a rename would need it to be empty
+        if self.path.parent == self.folder:  # the folder existed before; a rename needs it to be empty
             for path in sorted(self.path.iterdir(), key=lambda path: path.name == last):
                 path.replace(self.folder / path.name)
             self.path.rmdir()
@@ -30,7 +30,7 @@ class NewFolder:
                 self.path.rename(self.folder)
             except OSError as problem:
                 raise UserError(
-                    f"{self.folder} cannot be made ({problem.strerror}): name another folder with --out."
+                    f"{self.folder} cannot be created ({problem.strerror}): name another folder with --out."
                 ) from None
         self._published = True
         sync_folder(self.folder)
@@ -43,10 +43,10 @@ class NewFolder:
 
 @contextmanager
 def new_folder(folder: Path, room: int = 0) -> Iterator[NewFolder]:
-    """Build a folder that is published by hand; what was not published is removed at the end.
+    """Yield a folder that the caller publishes. Unpublished files are removed at the end.
 
-    Refused at once: a place that cannot be written to, that has less than `room` bytes free, or in which another
-    process builds. What a killed process left is removed.
+    Raises a UserError at once if the place cannot be written to, has less than `room` bytes free, or is in use by
+    another process. Leftovers of a killed process are removed.
     """
     path = folder / ".unfinished" if folder.exists() else folder.with_name(f".{folder.name}.unfinished")
     with ExitStack() as held:

@@ -1,4 +1,4 @@
-"""The boundary around parsers: whatever one raises on a file becomes a sentence that names the file."""
+"""Turns any exception of a parser into a UserError with one sentence that names the file."""
 
 import stat
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ict.base.errors import UserError
 
-# What the arrays in a compressed file may take. A few bytes can claim any size; real data stays far below.
+# Limits on the unpacked arrays of a compressed file. A few bytes can claim any size; real data is far below.
 UNPACKED = 1_000_000_000
 RATIO = 100
 
@@ -16,8 +16,8 @@ RATIO = 100
 def reading(path: Path, kind: str, advice: str = "repair it or write it again") -> Iterator[None]:
     """Turn what a parser raises inside into one UserError: `path` cannot be read as `kind`.
 
-    Damaged files make parsers raise nearly anything, so this catches every Exception. Wrap only the parser's call, so
-    that a bug of this program stays a traceback.
+    Damaged files make parsers raise almost anything, so this catches every Exception. Wrap only the parser's call, so
+    that a bug in this program still gives a traceback.
     """
     try:
         yield
@@ -32,14 +32,14 @@ def reading(path: Path, kind: str, advice: str = "repair it or write it again") 
 
 
 def cause(problem: Exception) -> str:
-    """Why something failed, in one line without a full stop."""
+    """The reason of a failure, in one line without a full stop."""
     text = (problem.strerror if isinstance(problem, OSError) else None) or str(problem).strip()
     return (text.splitlines() or [type(problem).__name__])[0].strip().rstrip(".")[:200]
 
 
 def check_file(path: Path, at_most: int | None = None) -> int:
-    """The size of a file; a UserError if there is none, if it has more than `at_most` bytes, or if it is a folder or a
-    pipe, which would be waited on for ever."""
+    """The size of a file; a UserError if it does not exist, has more than `at_most` bytes, or is a folder or a pipe,
+    which could block forever."""
     try:
         status = path.stat()
     except (OSError, ValueError) as problem:
@@ -52,7 +52,7 @@ def check_file(path: Path, at_most: int | None = None) -> int:
 
 
 def check_unpacked(path: Path, size: int, advice: str = "write it without compression") -> None:
-    """Refuse a file that says that its content takes far more memory than the file itself."""
+    """Raise a UserError if a file claims that its content needs far more memory than the file itself."""
     limit = max(UNPACKED, RATIO * path.stat().st_size)
     if size > limit:
         raise UserError(f"{path} says that it unpacks to {size:,} bytes, more than its limit of {limit:,}: {advice}.")

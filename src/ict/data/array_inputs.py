@@ -47,7 +47,7 @@ class ArrayInputs:
             if not (finite := np.isfinite(scaled[rows])).all():
                 first = rows.start + int(np.argmin(finite.reshape(len(finite), -1).all(1)))
                 raise UserError(
-                    f"example {first} of X has a value that is not finite or far too large: mend it or leave it out."
+                    f"example {first} of X has a value that is not finite or far too large: fix it or leave it out."
                 )
             if self.same_length:
                 scaled[rows] *= self.length / np.maximum(np.linalg.norm(scaled[rows], axis=1, keepdims=True), TINY)

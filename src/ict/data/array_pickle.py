@@ -1,8 +1,8 @@
-"""Pickles that hold byte arrays, numbers, strings, lists and dicts, without running what a pickle can run.
+"""Reads pickles of byte arrays, numbers, strings, lists and dicts without running code from the pickle.
 
-Python's unpickler calls what a pickle names, numpy trusts what it is handed enough to crash, and a few hundred bytes
-can build an object that takes for ever to hash or print. So the opcodes that such files need are interpreted here:
-nothing is imported or called, only strings are hashed, and every other opcode is refused.
+Python's unpickler calls what a pickle names, numpy crashes on some malformed input, and a few hundred bytes can build
+an object whose hash or print never ends. So this file interprets only the opcodes that such files need: it imports and
+calls nothing, hashes only strings, and rejects all other opcodes.
 """
 
 import pickletools
@@ -24,12 +24,12 @@ _MARK = object()
 
 
 class PickledArray:
-    """An array of bytes; empty until its state arrives, as pickles make one."""
+    """An array of bytes. It is empty until its state is set, since pickles create arrays in two steps."""
 
     bytes: NDArray[np.uint8] = np.empty(0, np.uint8)
 
     def __init__(self, *_: Any) -> None:
-        """Takes what numpy's constructors do."""
+        """Takes the arguments of numpy's constructors."""
 
     def fill(self, state: Any) -> None:
         _, shape, dtype, by_columns, raw = state

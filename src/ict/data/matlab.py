@@ -1,7 +1,7 @@
-"""Arrays of real numbers in a MATLAB 5 file (`save -v6` or `-v7`), which is all that datasets keep in one.
+"""Reads arrays of real numbers from a MATLAB 5 file (`save -v6` or `-v7`); datasets contain nothing else.
 
-Every size that the file gives is checked against the bytes that are there before memory is taken for it. A damaged file
-raises ValueError, struct.error, KeyError or zlib.error: callers wrap what they call here in `reading`.
+Every size in the file is checked against its actual bytes before memory is allocated. A damaged file raises
+ValueError, struct.error, KeyError or zlib.error: callers use `reading`.
 """
 
 import struct
@@ -25,7 +25,7 @@ _COMPLEX = 0x0800
 
 
 class Variable(NamedTuple):
-    """A variable whose numbers stay in the file until `load`."""
+    """A variable; its numbers stay in the file until `load`."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]

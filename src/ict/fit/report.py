@@ -1,6 +1,6 @@
-"""One page on a fit: whether the unlabeled examples helped, how good the model is, what to label next.
+"""The report of a fit as one HTML page: whether the unlabeled examples helped, the accuracy, and what to label next.
 
-The page is a single file that loads nothing and runs no script; its policy forbids both, whatever names the data has.
+The page loads nothing and runs no script; its content security policy forbids both, whatever names the data contains.
 """
 
 import unicodedata
@@ -26,7 +26,7 @@ _NAMED = 10  # rows of each kind where there are no images
 _NEXT = 10
 _CONFUSIONS = 10
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-_TURNING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}  # Unicode's orders to change direction
+_TURNING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}  # Unicode's bidirectional controls
 _HEADLINES = {
     "helped": "The unlabeled examples helped",
     "hurt": "The unlabeled examples hurt",
@@ -36,7 +36,7 @@ _HEADLINES = {
 
 @dataclass(frozen=True)
 class Findings:
-    """What a report tells."""
+    """The content of a report."""
 
     method: str
     compared: bool  # with supervised training, as far as there were labels for it
@@ -98,7 +98,7 @@ def report(found: Findings) -> str:
 
 
 def shown(text: str) -> str:
-    """A text from a user's data as a page shows it: nothing in it is markup, a control or turns the text around it."""
+    """A string from a user's data, safe for the page: without markup, control or bidirectional characters."""
     return escape("".join("\ufffd" if _unshowable(character) else character for character in text))
 
 
@@ -222,7 +222,7 @@ def _confusion(found: Findings, classes: ByClass | None) -> str:
 
 
 def _matrix(counts: NDArray[np.int64], classes: tuple[str, ...]) -> str:
-    """Cells are as dark as their share of the row; empty ones say nothing, so that many classes are readable."""
+    """A confusion matrix. Cells are shaded by their share of the row; zeros stay empty, for readability."""
     names = [shown(name) for name in classes]
     head = "".join(f'<th scope="col" title="{name}"><span>{name}</span></th>' for name in names)
     lines = []
@@ -341,7 +341,7 @@ def _name(text: str) -> str:
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], kind: str) -> str:
-    """Cells are markup already; the table scrolls inside a box of its own where a page is narrow."""
+    """A table. Cells are HTML already. On a narrow page the table scrolls in its own box."""
     head = "".join(f'<th scope="col">{name}</th>' for name in columns)
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     return (

@@ -1,4 +1,4 @@
-"""The pictures of a report: SVG that takes its colors from the page, and small PNGs of images."""
+"""The figures of a report: SVG with the colors of the page, and small PNGs of images."""
 
 import base64
 import io
@@ -18,7 +18,7 @@ from PIL import Image
 from ict.engine.loop import Record
 from ict.experts.temperature import Reliability
 
-# Stand-ins that become the page's variables, so that a picture is readable on light and on dark.
+# Placeholders that become the page's variables, so that a figure is readable in light and dark mode.
 _INK, _FAINT, _PAPER, _FIRST, _SECOND, _THIRD = (f"#00000{i}" for i in range(1, 7))
 _VARIABLES = {
     _INK: "var(--ink)",
@@ -28,7 +28,7 @@ _VARIABLES = {
     _SECOND: "var(--second)",
     _THIRD: "var(--third)",
 }
-_LINES = ((_FIRST, "-"), (_SECOND, "--"), (_THIRD, ":"))  # told apart without color too
+_LINES = ((_FIRST, "-"), (_SECOND, "--"), (_THIRD, ":"))  # distinguishable without color too
 _STYLE: dict[Any, Any] = {
     "axes.edgecolor": _FAINT,
     "axes.facecolor": "none",
@@ -73,7 +73,7 @@ def certainty(history: Sequence[Record]) -> str | None:
 
 
 def reliability_diagram(before: Reliability, after: Reliability | None) -> str:
-    """Accuracy against probability; on the diagonal, probabilities mean what they say."""
+    """Accuracy against probability; on the diagonal, probabilities are calibrated."""
     with matplotlib.rc_context(_STYLE):
         figure, axes = _axes(4.2, 3.6)
         axes.plot([0, 1], [0, 1], color=_FAINT, linewidth=1.2, zorder=1)
@@ -95,7 +95,7 @@ def reliability_diagram(before: Reliability, after: Reliability | None) -> str:
 
 
 def thumbnail(pixels: NDArray[np.uint8]) -> str:
-    """An image [h, w] or [h, w, 3] as a data address."""
+    """An image [h, w] or [h, w, 3] as a data URL."""
     content = io.BytesIO()
     Image.fromarray(pixels).save(content, "png", optimize=True)
     return "data:image/png;base64," + base64.b64encode(content.getvalue()).decode()
@@ -111,7 +111,7 @@ def _curves(
     log: bool = False,
     top: float | None = None,
 ) -> str | None:
-    """None where there is nothing to draw; with `top`, shares on an axis that goes at least that far."""
+    """A plot of curves, or None if there is nothing to draw. `top`: the axis shows percentages, at least up to it."""
     present = {key: label for key, label in lines.items() if any(key in record for record in history)}
     if not present:
         return None
@@ -152,7 +152,7 @@ def _percent(axis: Any) -> None:
 
 
 def _svg(figure: Figure, name: str, title: str) -> str:
-    """A figure as an element of a page: identifiers of its own, the page's font and colors."""
+    """A figure as an element of the page, with unique identifiers and the page's font and colors."""
     written = io.StringIO()
     figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None})
     ElementTree.register_namespace("", _SVG)

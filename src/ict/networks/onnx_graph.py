@@ -1,4 +1,4 @@
-"""A network as an ONNX graph, and what runs such a graph here."""
+"""Exports a network as an ONNX graph, and runs such a graph."""
 
 import importlib
 import logging
@@ -16,15 +16,15 @@ from ict.base.array_types import Array
 from ict.base.errors import UserError
 
 OPSET = 18
-Run = Callable[[Array], list[Array]]  # one input to all outputs
+Run = Callable[[Array], list[Array]]  # from one input to all outputs
 
 
 def graph_of(network: nn.Module, example: Array, inputs: str, outputs: Sequence[str], dynamic: dict[int, str]) -> Any:
     """An ONNX model of a network in evaluation mode; `dynamic` names the axes of its input that may vary."""
-    package("onnxscript")  # which torch needs to export
+    package("onnxscript")  # torch needs it for the export
     logger = logging.getLogger("torch.onnx")
     level = logger.level
-    logger.setLevel(logging.ERROR)  # it would remark on packages that no network here needs
+    logger.setLevel(logging.ERROR)  # hides warnings about packages that our networks do not need
     try:
         with warnings.catch_warnings(), redirect_stdout(StringIO()), torch.no_grad():
             warnings.simplefilter("ignore")
@@ -43,12 +43,12 @@ def graph_of(network: nn.Module, example: Array, inputs: str, outputs: Sequence[
     assert program is not None
     proto = program.model_proto
     for node in proto.graph.node:
-        node.ClearField("metadata_props")  # where in our files an operation stands
+        node.ClearField("metadata_props")  # source positions in our files
     return proto
 
 
 def runtime(model: bytes, inputs: str) -> tuple[Run, str]:
-    """What runs an ONNX model here, and its name: onnxruntime, else the slow reference of the onnx package."""
+    """A function that runs an ONNX model, and its name: onnxruntime, else the slow reference of the onnx package."""
     try:
         onnxruntime = importlib.import_module("onnxruntime")
     except ImportError:
@@ -58,11 +58,11 @@ def runtime(model: bytes, inputs: str) -> tuple[Run, str]:
         return lambda x: session.run(None, {inputs: x}), "the reference of onnx"
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
-    options.log_severity_level = 3  # remarks on a graph that runs all the same
+    options.log_severity_level = 3  # hides warnings about graphs that run correctly
     available = onnxruntime.get_available_providers()
     providers = [name for name in ("CUDAExecutionProvider", "CPUExecutionProvider") if name in available]
     session = onnxruntime.InferenceSession(model, options, providers=providers)
-    return lambda x: [np.asarray(found) for found in session.run(None, {inputs: x})], "onnxruntime"
+    return lambda x: [np.asarray(output) for output in session.run(None, {inputs: x})], "onnxruntime"
 
 
 def package(name: str) -> Any:

@@ -1,7 +1,7 @@
-"""The runs behind docs/results.md, as the package carries them: our_runs.json, which tools/package_runs.py writes.
+"""The runs behind docs/results.md, which are part of the package: our_runs.json, written by tools/package_runs.py.
 
-It holds those that ran today's recipe to its end, and for each recipe that was tuned again after its test error was
-known the runs of its earlier settings.
+It contains the complete runs of the current recipes. For a recipe that was tuned again after its test error was known,
+it also contains the runs with the earlier settings.
 """
 
 import json
@@ -17,7 +17,7 @@ FILE = Path(__file__).with_suffix(".json")
 
 @dataclass(frozen=True)
 class Earlier:
-    """What a recipe once was, by the settings that differ from today's, and the test errors that it had."""
+    """An earlier version of a recipe: the settings that differ from the current ones, and its test errors."""
 
     settings: dict[str, Any]
     errors: dict[int, list[float]]  # in percent, by seed, the last run of a seed last
@@ -33,17 +33,17 @@ def _content() -> Any:
 
 
 def runs(names: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
-    """Of these recipes, by seed."""
+    """The runs of these recipes, by recipe."""
     wanted = set(names)
-    found: dict[str, list[dict[str, Any]]] = {}
+    by_recipe: dict[str, list[dict[str, Any]]] = {}
     for run in _content()["runs"]:
         if run["recipe"] in wanted:
-            found.setdefault(run["recipe"], []).append(run)
-    return found
+            by_recipe.setdefault(run["recipe"], []).append(run)
+    return by_recipe
 
 
 def history(name: str) -> list[Earlier]:
-    """The oldest settings first; nothing for a recipe that was run as it was first written."""
+    """The earlier versions of a recipe, the oldest first; empty if it never changed."""
     stages: Mapping[str, Any] = _content()["earlier"]
     return [
         Earlier(stage["settings"], {int(seed): errors for seed, errors in stage["errors"].items()})
@@ -51,8 +51,8 @@ def history(name: str) -> list[Earlier]:
     ]
 
 
-def told(name: str) -> str:
-    """The history in words, or nothing."""
+def history_in_words(name: str) -> str:
+    """The history of a recipe in words, or ""."""
     stages = history(name)
     if not stages:
         return ""

@@ -83,7 +83,7 @@ def draw(path: Path, summary: dict[str, Any], reported: Others = _NONE) -> None:
 def _origin(summary: dict[str, Any]) -> str:
     seeds, (*shared, last) = summary["seeds"], summary["shared"]
     which = f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"seed {seeds[0]}"
-    partial = f"the first {summary['n_test']} test examples alone, " if summary["partial"] else ""
+    partial = f"only the first {summary['n_test']} test examples, " if summary["partial"] else ""
     return (
         f"{summary['task']}: {summary['budget']} updates a run, {which}, {partial}{', '.join(shared)} and {last} the "
         f"same for all; {summary['device']} ({summary['machine']}), {summary['finished'][:10]}."

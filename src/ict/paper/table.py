@@ -176,7 +176,7 @@ def compared(name: str, ours: Ours) -> list[str]:
     d = ours.difference
     assert d
     p = _NOTHING if d.p is None else f"{d.p:.3f}"
-    return [name, f"{d.points:+.2f}", d.interval, p, d.verdict, our_runs.told(name)]
+    return [name, f"{d.points:+.2f}", d.interval, p, d.verdict, our_runs.history_in_words(name)]
 
 
 def _comparisons(printed: Table, rows: Rows) -> list[list[str]]:
@@ -286,7 +286,7 @@ def _json(printed: Table, rows: Rows) -> str:
             "ours": ours(cell.ours),
             "fast_recipe": cell.fast_recipe,
             "fast": ours(cell.fast),
-            "history": our_runs.told(cell.fast_recipe or ""),
+            "history": our_runs.history_in_words(cell.fast_recipe or ""),
         }
 
     made = [

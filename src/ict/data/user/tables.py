@@ -1,4 +1,4 @@
-"""Features from tables, CSV or Parquet."""
+"""Reads features from tables, CSV or Parquet."""
 
 import importlib
 import re
@@ -25,7 +25,7 @@ MARK = "\0"  # before the label while a CSV is read
 
 
 def read(path: Path, options: ReadOptions) -> UserData:
-    """Every column but the label's as a feature."""
+    """Read every column except the labels as a feature."""
     if options.labels is not None:
         raise UserError(f"{path} is a table with its own label column: leave out the labels {options.labels}.")
     names = table_columns(path)
@@ -49,7 +49,7 @@ def stream(path: Path, options: StreamOptions) -> Stream:
     remarks = []
     if unknown := [f"'{name}'" for name in names if name not in wanted and not is_label_column(name)]:
         were = counted(
-            len(unknown), "column that the model does not know was", "columns that the model does not know were"
+            len(unknown), "column that the model does not use was", "columns that the model does not use were"
         )
         remarks = [f"{were} ignored: {listed(unknown)}"]
     rows = table_rows(path, wanted, None, options.skip_bad, options.chunk)
@@ -72,7 +72,7 @@ def table_columns(path: Path) -> list[str]:
 
 
 def n_rows(path: Path) -> int | None:
-    """How many rows a table has, if it says so itself."""
+    """The number of rows of a table, if its header has it."""
     if not _is_parquet(path):
         return None
     with _table(path):
@@ -82,12 +82,12 @@ def n_rows(path: Path) -> int | None:
 def table_rows(
     path: Path, columns: list[str], label: str | None, skip_bad: bool, chunk: int = CHUNK
 ) -> Iterator[Block]:
-    """The rows of a table, so many at a time; labels are unknown without a label column."""
+    """The rows of a table in blocks of `chunk` rows. Labels are unknown without a label column."""
     pandas = _pandas(path)
     for frame, numbers, lines in _numbered(pandas, path, label, skip_bad, chunk):
         if missing := [name for name in columns if name not in frame]:
             raise UserError(f"{path} has no column {listed(missing)} in some of its rows: save it again.")
-        with _table(path), np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and counts as bad
+        with _table(path), np.errstate(over="ignore"):  # numbers too large for float32 become infinite: bad rows
             x = np.stack([_numbers(pandas, frame[name], numbers, path, skip_bad) for name in columns], axis=1)
         y = label_strings(_as_written(frame, label))
         rows = finite(x, y, numbers, [f"'{name}'" for name in columns], path, skip_bad)
@@ -98,9 +98,9 @@ def table_rows(
 def text_blocks(
     path: Path, column: str | None, label: str | None, skip_bad: bool, chunk: int = CHUNK
 ) -> Iterator[tuple[list[str], list[Any], list[str], list[str]]]:
-    """Texts, labels, names and the names of rows without a text, so many rows at a time.
+    """Texts, labels, names and the names of rows without a text, in blocks of `chunk` rows.
 
-    The label column is found by its name where there is one; labels are unknown without.
+    Without `label`, a column with one of the usual names is used; if there is none, labels are unknown.
     """
     names = table_columns(path)
     if column not in names:
@@ -126,8 +126,8 @@ def text_blocks(
 def _numbered(
     pandas: Any, path: Path, label: str | None, skip_bad: bool, chunk: int
 ) -> Iterator[tuple[Any, list[int], list[int]]]:
-    """Tables of so many rows each, the numbers of these rows in the file, and those of rows that are too wide."""
-    too_wide, number, told = set[int](), 0, 0
+    """Tables of `chunk` rows, the row numbers in the file, and the numbers of rows with too many cells."""
+    too_wide, number, reported = set[int](), 0, 0
     for frame in _frames(pandas, path, label, skip_bad, chunk, too_wide):
         numbers = []
         for _ in range(len(frame)):
@@ -135,12 +135,12 @@ def _numbered(
             while number in too_wide:  # so that a row keeps its number in the file
                 number += 1
             numbers.append(number)
-        lines, told = sorted(too_wide)[told:], len(too_wide)
+        lines, reported = sorted(too_wide)[reported:], len(too_wide)
         yield frame, numbers, lines
 
 
 def _as_written(frame: Any, label: str | None) -> list[Any]:
-    """The labels of a table's rows, None where there is none."""
+    """The labels of a table's rows, None where missing."""
     if label is None:
         return [None] * len(frame)
     values = frame[label].astype(object)
@@ -164,14 +164,14 @@ def _parquet(path: Path) -> Any:
 def _frames(
     pandas: Any, path: Path, label: str | None, skip_bad: bool, chunk: int, too_wide: set[int]
 ) -> Iterator[Any]:
-    """Tables of so many rows each; the numbers of rows with too many cells go into `too_wide` and into no table."""
+    """Tables of `chunk` rows. Rows with too many cells are left out, and their numbers are added to `too_wide`."""
     if _is_parquet(path):
         with _table(path):
             for batch in _parquet(path).iter_batches(chunk):
                 yield batch.to_pandas().rename(columns=str)
         return
     with _table(path):
-        # Labels such as NA and 01 stay as they are written: pandas would take NA for missing, even after a converter.
+        # Labels such as NA and 01 stay unchanged: pandas would read NA as missing, even after a converter.
         options = {"converters": {label: MARK.__add__}} if label is not None else {}
         wide = "warn" if skip_bad else "error"
         reader = pandas.read_csv(path, index_col=False, low_memory=False, chunksize=chunk, on_bad_lines=wide, **options)
@@ -182,13 +182,13 @@ def _frames(
                 with warnings.catch_warnings(record=True) as caught:
                     warnings.simplefilter("always")
                     following = next(reader, None)
-                for said in (str(warning.message) for warning in caught):
-                    lines = re.findall(r"Skipping line (\d+)", said)
-                    if not lines:  # such as a first row that is too wide: it would lose a cell in silence
-                        raise ValueError(said)
-                    too_wide |= {int(line) - 1 for line in lines}  # less the header
+                for message in (str(warning.message) for warning in caught):
+                    lines = re.findall(r"Skipping line (\d+)", message)
+                    if not lines:  # such as a first row with too many cells: it would silently lose one
+                        raise ValueError(message)
+                    too_wide |= {int(line) - 1 for line in lines}  # without the header
                 more = following is not None
-                frame = following if more else frame.iloc[:0]  # so that the last lines that are too wide are told
+                frame = following if more else frame.iloc[:0]  # so that the last skipped lines are reported
                 yield frame
 
 
@@ -209,7 +209,7 @@ def _label_column(columns: list[str], path: Path, wanted: str | None) -> str:
 
 
 def _numbers(pandas: Any, column: Any, rows: list[int], path: Path, skip_bad: bool) -> NDArray[np.float32]:
-    """A column as numbers; other cells make the column an error, or are missing where bad rows are left out."""
+    """A column as numbers. Other cells are an error, or count as missing if bad rows are skipped."""
     kinds = pandas.api.types
     if len(column) and (not kinds.is_numeric_dtype(column) or kinds.is_complex_dtype(column)):
         numbers = pandas.to_numeric(column.astype(str).where(column.notna()), errors="coerce")
@@ -218,5 +218,5 @@ def _numbers(pandas: Any, column: Any, rows: list[int], path: Path, skip_bad: bo
             example = f", such as '{column.iloc[texts[0]]}' in row {rows[texts[0]]}" if texts.size else ""
             raise UserError(f"{path} has the column '{column.name}' that is not numeric{example}: encode or remove it.")
         column = numbers
-    found: NDArray[np.float32] = column.to_numpy(np.float32, na_value=np.nan)
-    return found
+    numeric: NDArray[np.float32] = column.to_numpy(np.float32, na_value=np.nan)
+    return numeric

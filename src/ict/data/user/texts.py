@@ -1,4 +1,4 @@
-"""Texts: a folder of .txt files, where the first folder below names the class, or a column of a table."""
+"""Reads texts: a folder of .txt files in which the first-level folders name the classes, or a column of a table."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,18 +16,18 @@ ITEMS: Items = "texts"
 SUFFIXES = (".txt",)
 LARGEST = 10_000_000  # bytes of a file
 _LINKED = "is a link to a folder, which is not followed"
-_UNREADABLE = f"is no text in UTF-8 of up to {LARGEST:,} bytes, or a link that leads out of the folder"
+_UNREADABLE = f"is not a UTF-8 text of up to {LARGEST:,} bytes, or a link that leads out of the folder"
 _NO_FEATURES = np.empty((0, 0), np.float32)
 
 
 def read(path: Path, options: ReadOptions) -> UserData:
-    """Features of texts, so an `embed` is needed."""
+    """Read texts as features, which needs an `embed`."""
     embed = _embed(path, options.embed)
     if options.labels is not None:
         raise UserError(f"{path} holds texts, whose labels are folders or a column: leave out {options.labels}.")
     texts, data = (_from_folder if path.is_dir() else _from_table)(path, options)
     if not texts:
-        raise UserError(f"{path} has no text that can be read: repair or replace them.")
+        raise UserError(f"{path} has no readable text: repair or replace the files.")
     return replace(data, x=embed.texts(texts, path, options.progress))
 
 
@@ -52,7 +52,7 @@ def stream(path: Path, options: StreamOptions) -> Stream:
 
 
 def _from_table(path: Path, options: ReadOptions) -> tuple[list[str], UserData]:
-    """The texts, and all but their features."""
+    """The texts, and their data without features."""
     blocks = list(text_blocks(path, options.text_column, options.label_column, options.skip_bad))
     texts, labels, names, bad = ([value for block in blocks for value in block[i]] for i in range(4))
     return texts, UserData(_NO_FEATURES, label_strings(labels), tuple(names), tuple(rows_left_out(bad)))
@@ -76,7 +76,7 @@ def _from_folder(path: Path, options: ReadOptions) -> tuple[list[str], UserData]
 
 def _embed(path: Path, embed: Embed | None) -> Embed:
     if embed is None:
-        raise UserError(f"{path} holds texts, which need a backbone: name one by --backbone, such as tfidf.")
+        raise UserError(f"{path} holds texts, which need a backbone: name one with --backbone, such as tfidf.")
     return embed
 
 

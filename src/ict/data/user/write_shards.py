@@ -1,4 +1,4 @@
-"""A user's examples as a folder of shards."""
+"""Writes a user's examples as a folder of shards."""
 
 from pathlib import Path
 
@@ -9,6 +9,6 @@ from ict.data.write_shards import write_shards
 
 
 def shard_data(data: UserData, out: Path, size: int) -> str:
-    """Everything that was read, as training examples; what was written."""
+    """Write all data as training examples. Returns a summary."""
     known = encode(data.y, len(data.y))
     return write_shards(out, {"train": [(channels_first(data.x), known.labels)]}, map(str, known.classes), size)
