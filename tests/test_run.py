@@ -155,17 +155,6 @@ def test_seeds_decide_everything_and_globals_stay_as_they_were() -> None:
     assert not same_bits(first, train(tiny(), seed=2))
 
 
-def test_tiny_examples_are_trained_on_one_thread_and_the_setting_is_restored() -> None:
-    torch.set_num_threads(2)
-    try:
-        assert train(tiny()).result["threads"] == 1
-        assert torch.get_num_threads() == 2
-        wide = from_arrays(np.random.default_rng(0).normal(size=(40, 1024)), np.arange(40) % 2)
-        assert train(tiny(), data=wide, network=OwnNetwork(1024, 2)).result["threads"] == 2
-    finally:
-        torch.set_num_threads(1)
-
-
 def test_partial_test_set_is_marked() -> None:
     result = train(tiny(), settings=["eval.test_limit=50"]).result
     assert result["partial"] and result["n_test"] == 50
@@ -280,12 +269,6 @@ def test_an_unwritable_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="--out"):
         train(tiny(), out=tmp_path / "file" / "run")
-
-
-def test_fast_mode_on_the_cpu_says_so_and_runs_the_exact_step() -> None:
-    with pytest.warns(UserWarning, match="fast mode needs a GPU"):
-        fast = train(tiny(), mode="fast")
-    assert same_bits(fast, train(tiny()))
 
 
 def test_a_damaged_model_file_is_named(tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ AllowCode = Annotated[
     typer.Option(metavar="MODULE:CLASS", help="Let a file import this code from outside the package (repeatable)."),
 ]
 ModeName = Annotated[
-    Literal["exact", "fast"], typer.Option(help="exact is bit-reproducible, fast is for speed on a GPU.")
+    Literal["exact", "fast"],
+    typer.Option(help="exact is bit-reproducible, fast is for speed on a GPU or on a CPU with bfloat16."),
 ]
 SeedCount = Annotated[int, typer.Option(min=1, help="Number of seeds.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")]

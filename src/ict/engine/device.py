@@ -7,15 +7,17 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from math import prod
 from typing import Literal, ParamSpec, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ict.base.errors import UserError
-from ict.data.dataset import Dataset
 from ict.engine import distributed
+from ict.engine.fast import bfloat16
 
+_WORTH_THREADS = 2**30  # multiplications; an update of ICT of that size takes about 50 ms on one core
 _SHARE_OF_MEMORY = 0.7  # the part of the GPU's free memory that examples may take
 
 Device = Literal["auto", "cpu", "cuda"]
@@ -41,10 +43,13 @@ def pick_device(device: Device) -> torch.device:
     return torch.device("cuda", index)
 
 
-def check_fast(fast: bool) -> None:
-    """Raise a UserError if fast mode's kernels cannot be compiled."""
-    if fast and find_spec("triton") is None:
+def runs_fast(device: torch.device) -> bool:
+    """Whether fast mode is of use on the device. Raise a UserError if its kernels cannot be compiled."""
+    if device.type == "cpu":
+        return bfloat16.in_hardware()
+    if find_spec("triton") is None:
         raise UserError("mode fast needs the package triton, which torch installs only on Linux: use --mode exact.")
+    return True
 
 
 def fits(x: Tensor, device: torch.device) -> bool:
@@ -75,9 +80,15 @@ def memory_told(device: torch.device) -> Iterator[None]:
         ) from None
 
 
-def threads_for(data: Dataset) -> int | None:
-    """One thread for tiny examples: more gain little, and are many times slower if another program needs a core."""
-    return 1 if data.train.x[0].numel() < 1024 else None
+def limit_threads(network: nn.Module, shape: tuple[int, ...], batch: int) -> None:
+    """One thread for small updates: more gain little, and are many times slower if another program needs a core.
+
+    To be called inside `untouched_globals`. The work of an update is estimated by the multiplications of a forward of a
+    network without pooling, in which each parameter meets each pixel of each example.
+    """
+    parameters, pixels = sum(p.numel() for p in network.parameters()), prod(shape[1:])
+    if parameters * pixels * batch < _WORTH_THREADS:
+        torch.set_num_threads(1)
 
 
 def one_thread_at_a_time(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:

@@ -32,11 +32,11 @@ class Program:
     ranks: Ranks = field(default_factory=Ranks)  # the processes that share the batches
 
 
-def update(program: Program, state: State) -> None:
-    """Update number `state.step`."""
+def update(program: Program, state: State, forward: type[Forward] = Forward) -> None:
+    """Update number `state.step`; `forward` is how networks run."""
     picked = begin(program, state.step)
     w = torch.full((), program.plan.w[state.step], device=program.rng.device)
-    student, teacher = Forward(state.student), Forward(state.evaluated, gradient=False)
+    student, teacher = forward(state.student), forward(state.evaluated, gradient=False)
     batch = program.batches.make(picked, program.rng, state.memory)
     if batch.prior is not None:
         batch = replace(batch, share=torch.full((), program.plan.share[state.step], device=program.rng.device))

@@ -14,7 +14,7 @@ from ict.data.array_inputs import has_same_length
 from ict.data.arrays import from_arrays
 from ict.data.dataset import Dataset, Examples
 from ict.engine import loop
-from ict.engine.device import Device, pick_device, threads_for, untouched_globals
+from ict.engine.device import Device, pick_device, untouched_globals
 from ict.engine.loop import final_network
 from ict.engine.settings import Optimizer
 from ict.estimators.default_recipes import after_seeding, default_recipe, default_steps, is_anchored, seeding_recipe
@@ -137,7 +137,7 @@ class Fitter:
         target = pick_device(self.device)
         history: list[loop.Record] = []
         interrupted = 0
-        with untouched_globals(target, threads_for(data)):
+        with untouched_globals(target):
             job = prepare(recipe.resolved(), seed, data, network, target)
             unlabeled = None if look is None or look.unlabeled is None else torch.from_numpy(look.unlabeled)
             watch = loop.Watch(job.valid, job.transform, recipe.eval, unlabeled=unlabeled)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,10 @@ from ict.data.labels import UNLABELED
 from ict.data.normalize import Whiten, fit
 from ict.data.split import Indices, given, split
 from ict.engine.batches import Batches
-from ict.engine.device import fits
+from ict.engine.device import fits, limit_threads
 from ict.engine.distributed import Ranks
 from ict.engine.evaluate import error
+from ict.engine.fast.bfloat16 import HalfForward
 from ict.engine.fast.cuda_graph import Captured
 from ict.engine.input_transform import InputTransform
 from ict.engine.layout import lay_out
@@ -114,13 +116,14 @@ def prepare(
     resident: bool | None = None,
     ranks: Ranks = _ALONE,
 ) -> Job:
-    """Prepare a resolved recipe. The transform and the prior of a resumed run are read from its folder.
+    """Prepare a resolved recipe inside `untouched_globals`. A resumed run reads transform and prior from its folder.
 
     `resident`: copy the training examples to the device once; otherwise they stay in the host's memory and each batch
     is copied. By default they are copied if they fit.
     """
     indices = _split(recipe, data, seed)
     student = lay_out((build_network(recipe, data, seed) if network is None else deepcopy(network)).to(device))
+    limit_threads(student, data.shape, recipe.train.unlabeled_batch)
     transform = InputTransform(recipe.inputs, fitted_scale(recipe, data, resumed, device))
     _try_forward(student, transform, data)
     algorithm = _algorithm(recipe.algorithm)
@@ -158,13 +161,13 @@ def prepare(
 
 
 def updater(job: Job, fast: bool = False, shared: bool = False) -> Callable[[Program, State], None]:
-    """The update function of this job: a captured step on a GPU, otherwise the eager one.
+    """The update function of this job: a captured step on a GPU, otherwise the eager one, in fast mode in bfloat16.
 
     With batch norm shared between ranks (`shared`) a step contains communication, which a graph cannot capture.
     """
     if job.state.first_bad.device.type == "cuda" and not shared:
         return Captured(job.program, job.state, fast=fast)
-    return update
+    return partial(update, forward=HalfForward) if fast else update
 
 
 def load_data(recipe: Recipe, seed: int, data_dir: str | Path | None = None) -> Dataset:

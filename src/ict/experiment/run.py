@@ -16,10 +16,10 @@ from ict.base.errors import UserError
 from ict.base.files import write_json
 from ict.data.dataset import Dataset, Examples
 from ict.engine import checkpoint, distributed, loop
-from ict.engine.device import Device, check_fast, memory_told, pick_device, threads_for, untouched_globals
+from ict.engine.device import Device, limit_threads, memory_told, pick_device, runs_fast, untouched_globals
 from ict.engine.distributed import Ranks
 from ict.engine.evaluate import error
-from ict.engine.fast.cuda_graph import evaluator
+from ict.engine.fast import bfloat16, cuda_graph
 from ict.engine.input_transform import InputTransform
 from ict.engine.layout import lay_out
 from ict.engine.loop import final_network
@@ -98,10 +98,13 @@ def train(
     ranks = distributed.joined()
     with ranks.together():
         target = pick_device(device)
-        fast = mode == "fast" and target.type == "cuda"
+        fast = mode == "fast" and runs_fast(target)
         if mode == "fast" and not fast:
-            warnings.warn(f"fast mode needs a GPU: running the exact step on {target.type}.", stacklevel=2)
-        check_fast(fast)
+            warnings.warn(
+                "fast mode needs a GPU, or a CPU with instructions for bfloat16 (AVX512-BF16 or AMX): "
+                f"running the exact step on {target.type}.",
+                stacklevel=2,
+            )
         shared = _check_sync(sync_bn, fast, ranks)
         recipe, data = _fill_in(recipe, settings, data, network, seed, data_dir)
         _check_shares(recipe, ranks)
@@ -110,9 +113,8 @@ def train(
         folder = Folder(Path(out)) if out is not None else None
         if folder:
             folder.check(recipe, seed, resume=resume, force=force)
-        threads = threads_for(data)
     with ExitStack() as held:  # the folder, until the result is written
-        with memory_told(target), untouched_globals(target, threads, exact=not fast):
+        with memory_told(target), untouched_globals(target, exact=not fast):
             with ranks.together():
                 given = folder if resume and not force else None
                 job = prepare(recipe, seed, data, network, target, given, ranks=ranks)
@@ -130,7 +132,8 @@ def train(
                 else None
             )
             final, curve = _trained(job, ranks, folder, saver, log, fast=fast, shared=shared)
-        with memory_told(target), untouched_globals(target, threads):
+        with memory_told(target), untouched_globals(target):
+            limit_threads(final, data.shape, job.recipe.train.unlabeled_batch)
             how = {"tested": test, "mode": "fast" if fast else "exact"}
             result = ranks.by_first(lambda: job.result(final) | how | _history(folder, curve))
             if folder and ranks.first:
@@ -161,7 +164,8 @@ def _trained(
             log(metrics)
 
     valid = _on_device(job.valid, target)
-    watch = loop.Watch(valid, job.transform, job.recipe.eval, evaluator if fast else None)
+    evaluator = (cuda_graph if target.type == "cuda" else bfloat16).evaluator if fast else None
+    watch = loop.Watch(valid, job.transform, job.recipe.eval, evaluator)
     with shared_norms(ranks, state.networks if shared else ()):
         loop.train(job.program, state, watch, record, saver, updater(job, fast, shared))
         return final_network(job.program, state, job.recipe.swa), curve
@@ -258,8 +262,9 @@ def evaluate(
     target = pick_device(device)
     if not len(data.test):
         raise UserError(f"the data of {folder} have no test set, so there is nothing to evaluate on.")
-    with untouched_globals(target, threads_for(data)):
+    with untouched_globals(target):
         network = lay_out(build_network(recipe, data, seed).to(target))
+        limit_threads(network, data.shape, recipe.train.unlabeled_batch)
         load_into(network, home, home.model)
         transform = InputTransform(recipe.inputs, fitted_scale(recipe, data, home, target))
         test = limited(data.test, recipe.eval.test_limit)

@@ -1,0 +1,48 @@
+"""Fast mode on a CPU: the eager step, its networks in bfloat16 where the processor has instructions for that.
+
+Weights, statistics, losses and averages stay float32; convolutions and products round what they read to bfloat16.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ict.engine.forward import Forward
+
+
+def in_hardware() -> bool:
+    """Whether bfloat16 is faster than float32 here: without instructions of its own it is many times slower."""
+    able = torch.cpu.get_capabilities()
+    return torch.backends.mkldnn.is_available() and any(able.get(name) for name in ("avx512_bf16", "amx_bf16"))
+
+
+class HalfForward(Forward):
+    """A network that computes in bfloat16 and answers in float32."""
+
+    def __init__(self, module: nn.Module, gradient: bool = True) -> None:
+        super().__init__(module, gradient)
+        self._half = True
+
+    @contextmanager
+    def precise(self) -> Iterator[None]:
+        before, self._half = self._half, False
+        try:
+            yield
+        finally:
+            self._half = before
+
+    def along(self, x: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
+        with self.precise():  # the derivative forward in bfloat16 is slower than both in float32
+            return super().along(x, d)
+
+    def _run(self, function: Callable[..., Tensor], x: Tensor, **options: Any) -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16, enabled=self._half):
+            return super()._run(function, x, **options).float()
+
+
+def evaluator(network: nn.Module) -> Callable[[Tensor], Tensor]:
+    """What predicts as the network does, in bfloat16."""
+    return HalfForward(network, gradient=False)
