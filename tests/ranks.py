@@ -27,7 +27,7 @@ from ict.engine.loop import final_network
 from ict.engine.state import State
 from ict.engine.step import Program, update
 from ict.engine.sync_batch_norm import shared_norms
-from ict.experiment import run
+from ict.experiment import run, training
 from ict.experiment.prepare import load_data, prepare
 from ict.networks.batch_norm import MeanOnlyBatchNorm
 from ict.networks.staged import Staged
@@ -65,10 +65,12 @@ def cases() -> dict[str, Recipe]:
 
 
 def few() -> Dataset:
-    """So few examples that a rank soon meets those that another one has seen, with labels for some."""
+    """So few examples that a rank soon meets those that another one has seen, with labels for some and a prior."""
     data = load_data(tiny().resolved(), 0)
     rows = torch.arange(24)
-    return Dataset(Examples(data.train.x[:24], data.train.y[:24]), data.test, data.classes, rows[:16])
+    prior = torch.rand(24, 10, generator=torch.Generator().manual_seed(0)).softmax(1)
+    few = Examples(data.train.x[:24], data.train.y[:24])
+    return Dataset(few, data.test, data.classes, rows[:16], prior=prior)
 
 
 def own_network(seed: int = 0) -> nn.Module:
@@ -111,7 +113,7 @@ def stopped(folder: Path) -> None:
             os.kill(os.getpid(), signal.SIGTERM)
 
     with MonkeyPatch.context() as patch:
-        patch.setattr(run, "updater", lambda *_: update_and_stop)
+        patch.setattr(training, "updater", lambda *_: update_and_stop)
         try:
             run.train(out=folder, **CUT)
         except KeyboardInterrupt:
@@ -127,7 +129,7 @@ def killed(folder: Path) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         update(program, state)
 
-    MonkeyPatch().setattr(run, "updater", lambda *_: update_and_die)  # for good: the process ends here
+    MonkeyPatch().setattr(training, "updater", lambda *_: update_and_die)  # for good: the process ends here
     try:
         run.train(out=folder / "killed", **CUT)
     except RankLost:

@@ -125,7 +125,7 @@ def test_the_test_set_is_read_only_after_the_last_update(monkeypatch: pytest.Mon
         return real(network, examples, *rest)
 
     monkeypatch.setattr("ict.engine.loop.error", watched)
-    monkeypatch.setattr("ict.experiment.prepare.error", watched)
+    monkeypatch.setattr("ict.experiment.finish.error", watched)
     monkeypatch.setattr("ict.experiment.run.error", watched)
     train(tiny(), log=lambda record: events.append(f"step {record['step']}"))
     end = events.index(f"step {N_STEPS}")

@@ -55,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, recipe_file: Path) -> Itera
         return error(network, examples, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ict.experiment.prepare.error", spied)
+        patch.setattr("ict.experiment.finish.error", spied)
         patch.setattr("ict.experiment.run.error", spied)
         patch.setattr("ict.engine.loop.error", spied)
         words: list[str | Path] = [

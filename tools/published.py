@@ -4,7 +4,8 @@ from functools import cache
 
 from result_files import ROOT
 
-from ict.paper.table import Result, counted, find_results
+from ict.experiment.result import Result
+from ict.paper.table import counted, find_results
 from ict.recipes import RECIPES
 from ict.recipes.recipe import Reported
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from published import Runs, every
 
-from ict.paper.table import Result
+from ict.experiment.result import Result
 
 
 def shared(runs: Runs, name: str) -> bool:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ict.base.files import check_outside
 from ict.cli.options import DataDir, LabelColumn, LabelsFile, SkipBad
 
 
@@ -43,13 +44,12 @@ def shard(
     from ict.data.user.read import read_data
     from ict.data.user.write_shards import shard_data
     from ict.data.write_shards import shard_dataset
-    from ict.fit.predict import only_read
 
     path = Path(source)
     if source in DATASETS and not path.exists():
         where = data_dir or os.environ.get("ICT_DATA")
         typer.echo(shard_dataset(DATASETS[source](Path(where) if where else None, 0), out, size))
         return
-    only_read(path, out)
+    check_outside(out, path)
     data = read_data(path, labels=labels, label_column=label_column, size=side, skip_bad=skip_bad)
     typer.echo("\n".join([*data.remarks, shard_data(data, out, size)]))

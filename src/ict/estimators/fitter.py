@@ -19,7 +19,8 @@ from ict.engine.loop import final_network
 from ict.engine.settings import Optimizer
 from ict.estimators.default_recipes import after_seeding, default_recipe, default_steps, is_anchored, seeding_recipe
 from ict.experiment.console import progress_bar
-from ict.experiment.prepare import prepare, updater
+from ict.experiment.prepare import prepare
+from ict.experiment.training import updater
 from ict.experts.experts import Experts
 from ict.experts.folds import hidden_folds
 from ict.experts.graph import GRAPH, GRAPH_LIMIT, GraphPropagation

@@ -13,7 +13,8 @@ from rich.live import Live
 from rich.table import Table
 
 from ict.experiment.console import percent, validation_error
-from ict.experiment.pool import Record, Result, Task
+from ict.experiment.pool import Record, Task
+from ict.experiment.result import Result
 
 
 @dataclass

@@ -24,13 +24,13 @@ import torch
 
 from ict.base.errors import Diverged, UserError, show_warning
 from ict.engine.device import Device
+from ict.experiment.result import Result, diverged
 from ict.experiment.run import Mode, train
 from ict.experiment.run_folder import Folder
 from ict.recipes.recipe import Recipe
 
 THREADS = 1
 Record = dict[str, Any]
-Result = dict[str, Any]
 Pipe = Connection
 _STOP = (signal.SIGINT, signal.SIGTERM)
 
@@ -112,8 +112,7 @@ def _receive(pipe: Pipe, task: Task) -> tuple[str, Any]:
 
 def _failed(problem: Exception, task: Task, keep_diverged: bool) -> Result:
     if keep_diverged and isinstance(problem, Diverged):
-        recipe = task.recipe
-        return {"recipe": recipe.name, "recipe_id": recipe.hash, "seed": task.seed, "diverged": str(problem)}
+        return diverged(task.recipe, task.seed, str(problem))
     if isinstance(problem, UserError | Diverged):
         raise type(problem)(f"{task.recipe.name}: {problem}")
     raise problem

@@ -1,10 +1,8 @@
 """Prepares and checks everything that a run needs, from a resolved recipe and its data to the first update."""
 
 import os
-from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +21,12 @@ from ict.data.split import Indices, given, split
 from ict.engine.batches import Batches
 from ict.engine.device import fits, limit_threads
 from ict.engine.distributed import Ranks
-from ict.engine.evaluate import error
-from ict.engine.fast.bfloat16 import HalfForward
-from ict.engine.fast.cuda_graph import Captured
 from ict.engine.input_transform import InputTransform
 from ict.engine.layout import lay_out
 from ict.engine.schedule import make_plan
 from ict.engine.state import State, make_state
-from ict.engine.step import Program, update
-from ict.experiment.prior import digest, fitted_prior
-from ict.experiment.provenance import provenance
+from ict.engine.step import Program
+from ict.experiment.prior import fitted_prior
 from ict.experiment.run_folder import Folder
 from ict.networks import NETWORKS
 from ict.networks.staged import Staged
@@ -59,51 +53,9 @@ class Job:
         rows = torch.from_numpy(self.indices.valid)
         return self.data.valid or Examples(self.data.train.x[rows], self.data.train.y[rows])
 
-    def result(self, final: nn.Module) -> dict[str, Any]:
-        """The result with the errors of the finished networks. This is the only place that reads the test set."""
-        recipe, state, valid = self.recipe, self.state, self.valid
-        test = limited(self.data.test, recipe.eval.test_limit)
-
-        def wrong(network: nn.Module | None, examples: Examples) -> float | None:
-            if network is None or not len(examples):
-                return None
-            return error(network, examples, self.transform, recipe.eval.batch)
-
-        best = None
-        if state.best:
-            best = deepcopy(state.evaluated)
-            best.load_state_dict(state.best.weights)
-        networks = {
-            "student": state.student,
-            "teacher": state.ema.module if state.ema else None,
-            "swa": state.swa.module if state.swa else None,
-        }
-        errors = {name: wrong(network, test) for name, network in networks.items()}
-        (evaluated,) = (name for name, network in networks.items() if network is final)
-        return {
-            "recipe": recipe.name,
-            "recipe_id": recipe.hash,
-            "seed": self.seed,
-            "steps": state.step,
-            "seconds": round(state.seconds, 3),
-            "test_error": errors[evaluated],
-            "test_error_best": wrong(best, test),
-            **{f"test_error_{name}": e for name, e in errors.items()},
-            "valid_error": wrong(final, valid),
-            "valid_error_best": state.best.error if state.best else None,
-            "best_step": state.best.step if state.best else None,
-            "partial": len(test) < len(self.data.test),
-            "n_test": len(test),
-            "n_valid": len(valid),
-            "n_labeled": len(self.indices.labeled),
-            "n_unlabeled": len(self.indices.unlabeled),
-            "n_parameters": sum(p.numel() for p in state.student.parameters()),
-            **({} if self.prior is None else {"prior": digest(self.prior)}),
-            "resumed_from": state.resumed_from,
-            "ranks": self.program.ranks.size,
-            **provenance(state.first_bad.device),
-            "settings": recipe.to_dict(),
-        }
+    @property
+    def device(self) -> torch.device:
+        return self.state.first_bad.device
 
 
 def prepare(
@@ -158,16 +110,6 @@ def prepare(
     memory = torch.zeros(len(examples), len(data.classes), device=device) if algorithm.needs.memory else None
     state = make_state(student, recipe.optimizer, recipe.average, recipe.swa, memory)
     return Job(recipe, seed, data, indices, transform, program, state, prior)
-
-
-def updater(job: Job, fast: bool = False, shared: bool = False) -> Callable[[Program, State], None]:
-    """The update function of this job: a captured step on a GPU, otherwise the eager one, in fast mode in bfloat16.
-
-    With batch norm shared between ranks (`shared`) a step contains communication, which a graph cannot capture.
-    """
-    if job.state.first_bad.device.type == "cuda" and not shared:
-        return Captured(job.program, job.state, fast=fast)
-    return partial(update, forward=HalfForward) if fast else update
 
 
 def load_data(recipe: Recipe, seed: int, data_dir: str | Path | None = None) -> Dataset:

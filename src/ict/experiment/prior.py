@@ -16,7 +16,6 @@ from ict.engine.distributed import Ranks
 from ict.engine.input_transform import InputTransform
 from ict.engine.settings import Anchor
 from ict.experiment.run_folder import Folder
-from ict.experts.experts import Experts
 
 _CHUNK = 4096  # examples transformed at a time
 
@@ -43,6 +42,8 @@ def fitted_prior(
     prior = torch.zeros(shape, dtype=torch.float32)
     with ranks.together():
         if ranks.first:
+            from ict.experts.experts import Experts  # scikit-learn's import takes time and starts threads
+
             inputs = [transform(x.to(device)).flatten(1).cpu().numpy() for x in data.train.x.split(_CHUNK)]
             experts = Experts(kind=anchor.experts, trees=anchor.trees)
             key = fold(seed, Use.EXPERTS)

@@ -13,38 +13,25 @@ import torch
 from torch import Tensor, nn
 
 from ict.base.errors import UserError
-from ict.base.files import write_json
-from ict.data.dataset import Dataset, Examples
-from ict.engine import checkpoint, distributed, loop
+from ict.data.dataset import Dataset
+from ict.engine import distributed
 from ict.engine.device import Device, limit_threads, memory_told, pick_device, runs_fast, untouched_globals
 from ict.engine.distributed import Ranks
 from ict.engine.evaluate import error
-from ict.engine.fast import bfloat16, cuda_graph
 from ict.engine.input_transform import InputTransform
 from ict.engine.layout import lay_out
-from ict.engine.loop import final_network
-from ict.engine.state import State
-from ict.engine.sync_batch_norm import shared_norms
-from ict.experiment.prepare import (
-    Job,
-    build_network,
-    fitted_scale,
-    limited,
-    load_data,
-    load_into,
-    prepare,
-    reason,
-    updater,
-)
-from ict.experiment.prior import digest
+from ict.engine.loop import Record
+from ict.experiment.finish import finish
+from ict.experiment.prepare import build_network, fitted_scale, limited, load_data, load_into, prepare
 from ict.experiment.provenance import provenance
+from ict.experiment.result import Result
+from ict.experiment.resume import begin, finished_result
 from ict.experiment.run_folder import Folder, owner
+from ict.experiment.training import train_job
 from ict.recipes import find
 from ict.recipes.recipe import OWN, Component, Recipe, change
 
 _CHUNK = 4096  # examples hashed at a time
-_CURVE = ("step", "seconds", "valid_error_student", "valid_error_teacher")  # the keys of a record in the curve
-_MANY_BYTES = 2**30  # a larger validation set is not copied to the device
 
 Mode = Literal["exact", "fast"]
 
@@ -53,7 +40,7 @@ Mode = Literal["exact", "fast"]
 class Run:
     """A finished run. `network` is the one with `test_error`: the SWA mean, else the teacher, else the student."""
 
-    result: dict[str, Any]
+    result: Result
     network: nn.Module
     transform: InputTransform
     folder: Path | None
@@ -82,7 +69,7 @@ def train(
     data_dir: str | Path | None = None,
     checkpoint_seconds: float = 10.0,
     test: bool = True,
-    log: Callable[[loop.Record], None] | None = None,
+    log: Callable[[Record], None] | None = None,
     sync_bn: bool | None = None,
 ) -> Run:
     """Train a recipe and evaluate the model once on the test set.
@@ -121,105 +108,23 @@ def train(
             # each process may have drawn different weights for the caller's own network
             ranks.copy_first_(t for one in job.state.networks for t in (*one.parameters(), *one.buffers()))
             if folder:
-                finished = None if force else _finished(folder, job, ranks, test)
-                if finished is not None:
-                    return finished
+                old = None if force else finished_result(folder, job, ranks, test)
+                if old is not None:
+                    return Run(old, job.state.evaluated, job.transform, folder.path)
                 ranks.by_first(lambda: held.enter_context(folder.alone()))
-                _begin(folder, job, ranks, resume=resume, force=force)
-            saver = (
-                checkpoint.Saver(folder.path, checkpoint_seconds, owner(job.recipe, job.seed))
-                if folder and ranks.first
-                else None
-            )
-            final, curve = _trained(job, ranks, folder, saver, log, fast=fast, shared=shared)
+                begin(folder, job, ranks, resume=resume, force=force)
+            final, curve = train_job(job, folder, log, checkpoint_seconds, fast=fast, shared=shared)
         with memory_told(target), untouched_globals(target):
             limit_threads(final, data.shape, job.recipe.train.unlabeled_batch)
-            how = {"tested": test, "mode": "fast" if fast else "exact"}
-            result = ranks.by_first(lambda: job.result(final) | how | _history(folder, curve))
+            changed_at = folder.changed_at if folder else []
+            how = "fast" if fast else "exact"
+            result = ranks.by_first(
+                lambda: finish(job, final, mode=how, tested=test, changed_at=changed_at, curve=curve)
+            )
             if folder and ranks.first:
                 folder.save_tensors(folder.model, final.state_dict(), owner(job.recipe, job.seed))
-                write_json(folder.result, result)
+                folder.save_result(result)
     return Run(result, final, job.transform, folder.path if folder else None)
-
-
-def _trained(
-    job: Job,
-    ranks: Ranks,
-    folder: Folder | None,
-    saver: checkpoint.Saver | None,
-    log: Callable[[loop.Record], None] | None,
-    *,
-    fast: bool,
-    shared: bool,
-) -> tuple[nn.Module, list[loop.Record]]:
-    """Train, and return the final network and the curve of validation errors."""
-    state, target = job.state, job.state.first_bad.device
-    curve = _looks(folder.read_metrics()) if folder and ranks.first else []
-
-    def record(metrics: loop.Record) -> None:
-        curve.extend(_looks([metrics]))
-        if folder:
-            folder.add_metrics(metrics)
-        if log:
-            log(metrics)
-
-    valid = _on_device(job.valid, target)
-    evaluator = (cuda_graph if target.type == "cuda" else bfloat16).evaluator if fast else None
-    watch = loop.Watch(valid, job.transform, job.recipe.eval, evaluator)
-    with shared_norms(ranks, state.networks if shared else ()):
-        loop.train(job.program, state, watch, record, saver, updater(job, fast, shared))
-        return final_network(job.program, state, job.recipe.swa), curve
-
-
-def _on_device(examples: Examples, device: torch.device) -> Examples:
-    """The validation examples on the device, unless they are too large for it."""
-    return examples if examples.x.nbytes > _MANY_BYTES else Examples(examples.x.to(device), examples.y.to(device))
-
-
-def _looks(records: Iterable[loop.Record]) -> list[loop.Record]:
-    """The validation errors over a run, from the records with validation."""
-    return [{key: r[key] for key in _CURVE if key in r} for r in records if "valid_error_student" in r]
-
-
-def _history(folder: Folder | None, curve: list[loop.Record]) -> dict[str, Any]:
-    return {"changed_at": folder.changed_at if folder else [], "curve": curve}
-
-
-def _finished(folder: Folder, job: Job, ranks: Ranks, test: bool) -> Run | None:
-    """The run in the folder, if it is complete."""
-    # a run without its model is evaluated again from its last checkpoint
-    result = ranks.by_first(lambda: folder.load_result() if folder.model.exists() else None)
-    # a run without the test set lacks only its evaluation
-    if result is None or (test and not result.get("tested", True)):
-        return None
-    if (result["recipe_id"], result["seed"]) != (job.recipe.hash, job.seed):
-        return None  # another process has been here since the folder was checked
-    network = job.state.evaluated
-    ranks.by_first(lambda: load_into(network, folder, folder.model))
-    ranks.copy_first_((*network.parameters(), *network.buffers()))
-    return Run(result, network, job.transform, folder.path)
-
-
-def _begin(folder: Folder, job: Job, ranks: Ranks, *, resume: bool, force: bool) -> None:
-    """Load the last checkpoint and write this run's files into the folder."""
-    # check again: before the lock, another process may have started a run in the folder
-    changed = ranks.by_first(lambda: folder.check(job.recipe, job.seed, resume=resume, force=force))
-    named = None if job.prior is None else digest(job.prior)
-    if resume and not force and named is not None:
-        ranks.by_first(lambda: folder.check_prior(named))
-    if resume:
-        _resume(folder, job.state, ranks)  # first, since it may fail, and then nothing must have changed
-
-    def start() -> None:
-        step = job.state.step
-        changed_at = [*folder.changed_at, *([step] if changed else [])] if step else []
-        if job.prior is not None:
-            folder.save_tensors(folder.prior, {"prior": job.prior})
-        folder.create(job.recipe, job.seed, changed_at, named)
-        job.indices.save(folder.split)
-        folder.save_tensors(folder.inputs, job.transform.whiten.state_dict(), owner(job.recipe, job.seed))
-
-    ranks.by_first(start)
 
 
 def _check_sync(wanted: bool | None, fast: bool, ranks: Ranks) -> bool:
@@ -301,20 +206,3 @@ def _own_data(data: Dataset) -> Component:
         for chunk in part.split(_CHUNK):
             content.update(np.ascontiguousarray(chunk.cpu().numpy()).tobytes())
     return Component(OWN, {"examples": len(data.train), "shape": list(data.shape), "sha256": content.hexdigest()})
-
-
-def _resume(folder: Folder, state: State, ranks: Ranks) -> None:
-    saved = ranks.by_first(lambda: checkpoint.load_latest(folder.path, torch.device("cpu")))
-    if saved is None:
-        if ranks.first:
-            folder.cut_metrics(0)
-        return
-    ranks.by_first(lambda: folder.check_owner(saved.get("owner", {}), f"the newest checkpoint in {folder.path}"))
-    try:
-        state.load(saved)
-    except Exception as problem:  # a file may hold anything under the right names
-        raise UserError(
-            f"the checkpoint in {folder.path} does not fit this recipe ({reason(problem)}): use another --out."
-        ) from None
-    if ranks.first:
-        folder.cut_metrics(state.step)

@@ -16,6 +16,7 @@ from ict.base.files import read_json, text_lines, write_atomic, write_json
 from ict.base.lock import locked
 from ict.base.reading import check_file, reading
 from ict.engine import checkpoint
+from ict.experiment.result import Result
 from ict.recipes.recipe import Recipe, from_dict
 
 
@@ -127,8 +128,11 @@ class Folder:
         except UserError as mistake:
             raise UserError(f"{self.recipe}: {mistake}") from None
 
-    def load_result(self) -> dict[str, Any] | None:
+    def load_result(self) -> Result | None:
         return read_json(self.result) if self.result.exists() else None
+
+    def save_result(self, result: Result) -> None:
+        write_json(self.result, result)
 
     def cut_metrics(self, step: int) -> None:
         """Drop the lines after `step`, which a resumed run writes again, and an incomplete last line after a crash."""

@@ -8,19 +8,18 @@ import numpy as np
 from ict.backbones import PHOTOS, open_backbone
 from ict.backbones.embedder import AUTO, NONE, Embedder, embedder
 from ict.base.errors import UserError
-from ict.base.files import check_place, replacing
+from ict.base.files import check_outside, check_place, replacing
 from ict.data.user.read import item_kind, read_data
 from ict.data.user.records import Progress, UserData
 from ict.data.user.remarks import counted
 from ict.engine.device import Device
-from ict.fit.predict import only_read
 
 
 def embed_files(
     path: Path, out: Path, name: str, device: Device, progress: Progress | None = None, **options: Any
 ) -> str:
     """Write `features`, `names` and, if any are known, `labels`; return a summary. Options are those of `read_data`."""
-    only_read(path, out)
+    check_outside(out, path)
     check_place(out)
     if out.suffix != ".npz":
         raise UserError(f"{out} does not end in .npz: the features are written as arrays, so end the name in .npz.")

@@ -3,8 +3,11 @@
 import time
 from pathlib import Path
 
+import numpy as np
+
+from ict.base.array_types import Array
 from ict.base.errors import UserError
-from ict.base.files import check_folder
+from ict.base.files import check_folder, check_outside
 from ict.base.new_folder import NewFolder, new_folder
 from ict.data.array_inputs import fit_inputs
 from ict.data.labels import encode
@@ -14,11 +17,11 @@ from ict.estimators.calibrate import calibrate
 from ict.estimators.fitter import Fitter, Look
 from ict.experts.graph import GRAPH, GraphPropagation
 from ict.fit.holdout import hold_out
-from ict.fit.outputs import Fit, Written, origin, spread, write_outputs
-from ict.fit.predict import only_read
+from ict.fit.outputs import Fit, Written, origin, write_outputs
 from ict.models.saved_model import SavedModel, unfinished
 from ict.models.trained_network import TrainedNetwork
 
+_FOLLOWED = 1000  # unlabeled examples on which a network's confidence is logged during training
 _ROOM = 50_000_000  # bytes on disk for a network, a report and predictions
 
 
@@ -28,7 +31,7 @@ def fit_files(given: GivenSubsets, out: Path, method: str, fitter: Fitter, seed:
     The folder appears complete, or not at all if training is interrupted before there is a model.
     """
     for source in given.sources:
-        only_read(source, out)
+        check_outside(out, source)
     check_folder(out, "--out")
     _check_free(out)
     needed = _ROOM + given.data.x[:1].nbytes * len(given.data.y) * (method in (AUTO, GRAPH))  # a graph holds its rows
@@ -53,7 +56,7 @@ def _fit(given: GivenSubsets, folder: NewFolder, method: str, fitter: Fitter, se
     inputs = fit_inputs(x)
     ready = inputs(x)
     valid = (inputs(data.x[rows.valid]), known.labels[rows.valid]) if len(rows.valid) else None
-    look = Look(valid, spread(ready[labels < 0]))
+    look = Look(valid, _spread(ready[labels < 0]))
     choice = None
     if method == AUTO:
         choice = choose(fitter, ready, labels, n_classes, seed, look=look)
@@ -78,3 +81,10 @@ def _fit(given: GivenSubsets, folder: NewFolder, method: str, fitter: Fitter, se
         origin=origin(fitted, command=command, seed=seed, seconds=time.monotonic() - began),
     )
     return write_outputs(folder, model, fit)
+
+
+def _spread(inputs: Array) -> Array | None:
+    """Some evenly spaced examples, on which a network's confidence is logged; None if there are none."""
+    if not len(inputs):
+        return None
+    return inputs[np.linspace(0, len(inputs) - 1, min(len(inputs), _FOLLOWED)).astype(np.int64)]

@@ -29,7 +29,6 @@ from ict.models.trained_network import TrainedNetwork
 
 _NO_TEST = f"a class has fewer than {TEST_ENOUGH} different labeled examples, too few to hold some out"
 _NO_VALIDATION = "labels are too few to hold some out for it"
-_FOLLOWED = 1000  # unlabeled examples on which a network's confidence is logged during training
 _CHUNK = 1024  # examples predicted at a time
 
 
@@ -148,13 +147,6 @@ def predicted(model: SavedModel, x: Array, rows: Rows) -> Array:
     """The probabilities of some rows, computed in chunks, since the examples may be on disk."""
     chunks = np.split(rows, range(_CHUNK, len(rows), _CHUNK)) if len(rows) else []
     return np.concatenate([np.empty((0, len(model.classes))), *(model.predict_proba(x[chunk]) for chunk in chunks)])
-
-
-def spread(inputs: Array) -> Array | None:
-    """Some evenly spaced examples, on which a network's confidence is logged; None if there are none."""
-    if not len(inputs):
-        return None
-    return inputs[np.linspace(0, len(inputs) - 1, min(len(inputs), _FOLLOWED)).astype(np.int64)]
 
 
 def origin(fitted: TrainedNetwork | GraphPropagation, *, command: str, seed: int, seconds: float) -> dict[str, str]:

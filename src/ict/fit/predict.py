@@ -11,7 +11,7 @@ from typing import Any, TextIO
 from numpy.typing import NDArray
 
 from ict.base.errors import UserError
-from ict.base.files import replacing
+from ict.base.files import check_outside, replacing
 from ict.data.user.read import stream_data
 from ict.data.user.records import Chunk, Progress
 from ict.data.user.remarks import counted, images_left_out, made_gray, rows_left_out
@@ -30,7 +30,8 @@ def predict_files(
     allow_code: Collection[str] = (),
 ) -> str:
     """Write predictions for all examples of a file or folder, labeled or not. Returns a summary."""
-    only_read(path, out)
+    if out != STDOUT:
+        check_outside(out, path)
     loaded = load_model(model, allow_code)
     stream = stream_data(path, loaded.inputs.shape, loaded.columns, skip_bad)
     done, bad, grayed = 0, list[str](), list[str]()
@@ -74,12 +75,6 @@ def write_lines(out: Path, lines: Iterable[Sequence[str]]) -> None:
     """Write a CSV file, completely or not at all."""
     with _text(out) as file:
         csv.writer(file, lineterminator="\n").writerows(lines)
-
-
-def only_read(data: Path, out: Path) -> None:
-    """Raise a UserError if `out` is in the folder of data or is the file of data."""
-    if out != STDOUT and out.resolve().is_relative_to(data.resolve()):
-        raise UserError(f"{out} is inside {data}, which must not change: name another place with --out.")
 
 
 @contextmanager

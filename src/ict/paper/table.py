@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from ict.base.errors import UserError, unknown
 from ict.base.reading import reading
+from ict.experiment.result import Result, is_result
 from ict.paper import our_runs
 from ict.paper.difference import PAPERS_RUNS, Difference, from_paper
 from ict.recipes import RECIPES
@@ -24,13 +25,8 @@ from ict.recipes.recipe import Reported
 from ict.recipes.reported import TABLES, Table
 
 Format = Literal["text", "md", "csv", "json"]
-Result = dict[str, Any]
 
 DEFAULT_FOLDER = Path("results")
-_NUMBER = int | float
-_RESULT: dict[str, Any] = {
-    "recipe": str, "recipe_id": str, "seed": int, "test_error": _NUMBER, "seconds": _NUMBER, "partial": bool,
-}  # fmt: skip
 _NOTHING = "-"
 _HEADS = ("reported", "ours (seeds)", "fast (seeds; time)")
 _COMPARED_HEADS = ["method", "column", "recipe", "difference", "95 % interval", "p", "shown", "history"]
@@ -92,17 +88,12 @@ def find_results(folder: Path | None) -> list[Result]:
     if folder is not None and not folder.is_dir():
         raise UserError(f"no folder {folder}: name one that holds result files.")
     contents = ((path, _read(path)) for path in sorted(where.rglob("*.json")) if path.is_file())
-    return [content | {"file": path} for path, content in contents if _is_result(content)]
+    return [content | {"file": path} for path, content in contents if is_result(content)]
 
 
 def _read(path: Path) -> Any:
     with reading(path, "JSON"):
         return json.loads(path.read_text("utf-8"))
-
-
-def _is_result(content: Any) -> bool:
-    """Whether a JSON file is the result of one finished run."""
-    return isinstance(content, dict) and all(isinstance(content.get(key), kind) for key, kind in _RESULT.items())
 
 
 def fast_of(recipe: str, ict: str) -> str | None:

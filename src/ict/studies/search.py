@@ -17,9 +17,9 @@ from ict.base.errors import UserError
 from ict.base.files import as_json, read_json, write_together
 from ict.engine.device import pick_device
 from ict.experiment.console import percent
-from ict.experiment.pool import Result
 from ict.experiment.prepare import load_data
 from ict.experiment.provenance import provenance
+from ict.experiment.result import Result
 from ict.recipes.recipe import Recipe
 from ict.studies.live_study import watch_study
 from ict.studies.report import page, short

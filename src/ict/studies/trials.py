@@ -11,8 +11,8 @@ from typing import Any
 from ict.base.errors import UserError
 from ict.base.files import check_folder, read_json, write_json
 from ict.engine.device import pick_device
-from ict.experiment.pool import Result
 from ict.experiment.prepare import load_data
+from ict.experiment.result import Result
 from ict.experiment.run import default_folder
 from ict.paper.ranking import percent
 from ict.recipes import find

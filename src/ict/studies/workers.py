@@ -21,7 +21,8 @@ from ict.base.errors import Diverged, FolderInUse, UserError
 from ict.engine.device import Device, pick_device
 from ict.engine.loop import Record
 from ict.experiment.console import validation_error
-from ict.experiment.pool import Pipe, Result, crew, sigterm_interrupts
+from ict.experiment.pool import Pipe, crew, sigterm_interrupts
+from ict.experiment.result import Result
 from ict.experiment.run import Mode, train
 from ict.recipes.recipe import Recipe
 from ict.studies.storage import Storage, StorageError

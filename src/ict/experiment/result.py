@@ -1,0 +1,86 @@
+"""What result.json holds: the only place that names its keys for writing, and that tells a result from other JSON.
+
+Nothing here imports torch, so that printing results needs none.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ict.recipes.recipe import Recipe
+
+Result = dict[str, Any]
+"""The content of a result.json, or what `diverged` returns. Files of earlier releases lack some of the keys."""
+
+_NUMBER = int | float
+_FIRST_KEYS: dict[str, Any] = {  # of every release
+    "recipe": str, "recipe_id": str, "seed": int, "test_error": _NUMBER, "seconds": _NUMBER, "partial": bool,
+}  # fmt: skip
+_CURVE_KEYS = ("step", "seconds", "valid_error_student", "valid_error_teacher")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """A finished run. Errors are fractions, and None where there is no such network or no example to measure on."""
+
+    recipe: str
+    recipe_id: str
+    seed: int
+    steps: int
+    seconds: float
+    test_error: float | None  # of the network that the run ends with: the mean of weights, the teacher or the student
+    test_error_best: float | None  # of the weights with the smallest validation error
+    test_error_student: float | None
+    test_error_teacher: float | None
+    test_error_swa: float | None
+    valid_error: float | None
+    valid_error_best: float | None
+    best_step: int | None
+    partial: bool  # whether only some of the test examples were used
+    n_test: int
+    n_valid: int
+    n_labeled: int
+    n_unlabeled: int
+    n_parameters: int
+    prior: str | None  # digest of the experts' probabilities, where the algorithm asks for them
+    resumed_from: list[int]
+    ranks: int
+    device: str
+    machine: str
+    threads: int
+    versions: dict[str, str]
+    commit: str | None
+    finished: str  # when
+    settings: dict[str, Any]  # the recipe's
+    tested: bool  # whether the run was to be measured on the test set
+    mode: str
+    changed_at: list[int]  # after how many updates the run was continued with a changed recipe
+    curve: list[dict[str, Any]] = field(default_factory=list)  # validation errors along the run
+
+    def to_dict(self) -> Result:
+        return asdict(self)
+
+
+def diverged(recipe: Recipe, seed: int, message: str) -> Result:
+    """In place of the result of a run that diverged."""
+    return {"recipe": recipe.name, "recipe_id": recipe.hash, "seed": seed, "diverged": message}
+
+
+def curve(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The validation errors among the records of a run."""
+    return [{key: r[key] for key in _CURVE_KEYS if key in r} for r in records if "valid_error_student" in r]
+
+
+def is_result(content: Any) -> bool:
+    """Whether a JSON file holds the result of a finished, tested run; other files may lie beside it."""
+    return isinstance(content, dict) and all(isinstance(content.get(key), kind) for key, kind in _FIRST_KEYS.items())
+
+
+def is_of(result: Result, recipe: Recipe, seed: int) -> bool:
+    """Whether it is the result of this recipe and seed."""
+    return (result["recipe_id"], result["seed"]) == (recipe.hash, seed)
+
+
+def was_tested(result: Result) -> bool:
+    """Whether the run was measured on the test set; release 0.1.0 always did that."""
+    return bool(result.get("tested", True))
