@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus
 
 from ict.base.errors import UserError
+from ict.base.files import remove_leftovers, temporary_beside
 
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage
@@ -57,9 +58,24 @@ class Storage:
         engine = {"connect_args": connect, "pool_pre_ping": True}
         with self.lock("tables"), warnings.catch_warnings(action="ignore"):
             try:
+                if self.missing:
+                    self._make_file()
                 return RDBStorage(self.url.render_as_string(hide_password=False), engine_kwargs=engine)
             except RuntimeError:
                 raise StorageError(f"storage {self} is of another version of Optuna: use a new one.") from None
+
+    def _make_file(self) -> None:
+        """Make the SQLite file with its tables whole or not at all: Optuna cannot use a part of them."""
+        from optuna.storages import RDBStorage
+
+        path = Path(str(self.url.database))
+        remove_leftovers(path.parent)
+        temporary = temporary_beside(path)
+        try:
+            RDBStorage(f"sqlite:///{temporary}").engine.dispose()
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
     def lock(self, name: str) -> AbstractContextManager[None]:
         """A lock that one process holds at a time. It is released when that process ends, even by a crash."""

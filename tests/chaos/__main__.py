@@ -1,0 +1,138 @@
+"""Disturb scenarios in forked children and check what is left. Counts go to stdout as JSON, bad ends to stderr.
+
+OMP_NUM_THREADS=1 python -m tests.chaos [SCENARIO ...] [--points N]
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.forking import fork  # first: it must come before other imports
+
+from ict.base.errors import UserError  # isort: skip
+from tests.chaos.scenarios import SCENARIOS, Scenario  # isort: skip
+from tests.chaos.trouble import Kind, Trouble, counting  # isort: skip
+
+_DONE, _SENTENCE, _BUG = 0, 2, 70
+_SECONDS = 120  # in which a child must have ended
+_SIZES = (0, 1, 100, 1000, 3000, 10_000, 30_000, 100_000)  # of the largest file that may be written
+
+
+def in_child(root: Path, work: Callable[[], None], trouble: Trouble | None = None) -> int:
+    """The exit code of a child that does some work, or minus the signal that ended it."""
+    child = fork()
+    if child == 0:
+        os.environ["ICT_CACHE"] = str(root / "cache")
+        del sys.modules["pyarrow"]  # kept out of the parent for its threads; scikit-learn stumbles over the gap
+        warnings.simplefilter("ignore")
+        code = _BUG
+        try:
+            if trouble is not None:
+                trouble.begin(root)
+            work()
+            code = _DONE
+        except (UserError, OSError) as problem:
+            code = _SENTENCE
+            if trouble is None:
+                print(f"without trouble: {problem}", file=sys.stderr)  # noqa: T201
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    deadline = time.monotonic() + _SECONDS
+    while time.monotonic() < deadline:
+        finished, status = os.waitpid(child, os.WNOHANG)
+        if finished:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.002)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return -signal.SIGALRM  # it hung
+
+
+def undisturbed(scenario: Scenario, root: Path) -> int:
+    """Run a scenario in a new folder; the number of its file operations."""
+    root.mkdir()
+    prepared = in_child(root, lambda: scenario.prepare(root))
+    note = root.with_suffix(".count")
+
+    def work() -> None:
+        count = counting(root)
+        scenario.run(root)
+        note.write_text(str(count()))
+
+    assert (prepared, in_child(root, work)) == (_DONE, _DONE), "it fails undisturbed"
+    return int(note.read_text())
+
+
+def files(root: Path) -> set[str]:
+    """Their names; a run that could not write one checkpoint goes on, and keeps others."""
+    return {re.sub(r"checkpoint-\d+", "checkpoint", str(path.relative_to(root))) for path in root.rglob("*")}
+
+
+def disturbed(scenario: Scenario, root: Path, trouble: Trouble, expected: Any, names: set[str]) -> str:
+    """Disturb it and run it again; what is wrong then, nothing if nothing is."""
+    root.mkdir()
+    assert in_child(root, lambda: scenario.prepare(root)) == _DONE
+    code = in_child(root, lambda: scenario.run(root), trouble)
+    if code not in (_DONE, _SENTENCE, -signal.SIGKILL) or (trouble.kind != "kill" and code == -signal.SIGKILL):
+        return f"it ended with {code}"
+    again = in_child(root, lambda: scenario.run(root))
+    if again != _DONE:
+        return f"it ended with {code}, and a second time with {again}"
+    if (left := files(root)) != names:
+        return f"files differ: {sorted(left ^ names)}"
+    return "" if scenario.outputs(root) == expected else "the outputs differ"
+
+
+def troubles(operations: int, points: int | None) -> Iterator[Trouble]:
+    """All of them, or that many of each kind, evenly spaced."""
+    kinds: dict[Kind, list[int]] = {
+        "kill": list(range(operations)),
+        "error": list(range(operations)),
+        "full": list(_SIZES),
+    }
+    for number, (kind, places) in enumerate(kinds.items()):
+        step = max(len(places) // (points or len(places)), 1)
+        chosen = places[(number * step) // len(kinds) :: step][:points]  # the kinds at different places
+        yield from (Trouble(kind, at) for at in chosen)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("scenarios", nargs="*", default=list(SCENARIOS))
+    arguments.add_argument("--points", type=int, help="of each kind of trouble [default: all]")
+    chosen = arguments.parse_args()
+    counts: dict[str, Counter[str]] = {}
+    with tempfile.TemporaryDirectory() as home:
+        for name in chosen.scenarios:
+            scenario, whole = SCENARIOS[name], Path(home).resolve() / f"{name}-whole"
+            operations = undisturbed(scenario, whole)
+            expected, names = scenario.outputs(whole), files(whole)
+            counts[name] = Counter(operations=operations, bad=0)
+            for trouble in troubles(operations, chosen.points):
+                root = Path(home).resolve() / name
+                problem = disturbed(scenario, root, trouble, expected, names)
+                shutil.rmtree(root)
+                counts[name] += Counter([trouble.kind])
+                if problem:
+                    counts[name]["bad"] += 1
+                    print(f"{name}, {trouble}: {problem}", file=sys.stderr)  # noqa: T201
+    print(json.dumps(counts))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
