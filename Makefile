@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test setup format results clean
+.PHONY: demo test chaos setup format results clean
 
 setup: .venv/ready
 
@@ -25,6 +25,10 @@ test: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 300
+
+# A kill, an error and a full disk at every file operation of the commands that write; takes more than an hour.
+chaos: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.chaos
 
 format: setup
 	$(BIN)/ruff format .

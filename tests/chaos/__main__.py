@@ -1,5 +1,7 @@
 """Disturb scenarios in forked children and check what is left. Counts go to stdout as JSON, bad ends to stderr.
 
+The exit code is 1 after a bad end.
+
 OMP_NUM_THREADS=1 python -m tests.chaos [SCENARIO ...] [--points N]
 """
 
@@ -132,6 +134,7 @@ def main() -> None:
                     counts[name]["bad"] += 1
                     print(f"{name}, {trouble}: {problem}", file=sys.stderr)  # noqa: T201
     print(json.dumps(counts))  # noqa: T201
+    sys.exit(any(count["bad"] for count in counts.values()))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,10 @@ class FolderInUse(UserError):
     """Another process is training in the same folder."""
 
 
+class CannotWrite(UserError):
+    """The folder of a run cannot be written to, for instance because the disk is full."""
+
+
 class RankLost(RuntimeError):
     """Another process of a distributed run has ended or cannot be reached."""
 

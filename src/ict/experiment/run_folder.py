@@ -10,7 +10,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from ict.base.errors import UserError
+from ict.base.errors import CannotWrite, UserError
 from ict.base.fields import check
 from ict.base.files import read_json, text_lines, write_atomic, write_json
 from ict.base.lock import locked
@@ -114,7 +114,7 @@ class Folder:
         try:
             yield
         except OSError as problem:
-            raise UserError(
+            raise CannotWrite(
                 f"cannot write to {self.path} ({problem.strerror}): choose another folder with --out."
             ) from None
 
@@ -153,7 +153,7 @@ class Folder:
             with self.metrics.open("a") as file:
                 file.write(json.dumps(record) + "\n")
         except OSError as problem:
-            raise UserError(
+            raise CannotWrite(
                 f"{self.metrics} cannot be written ({problem.strerror}): make room there; "
                 "the same command with --resume continues from the last checkpoint."
             ) from None

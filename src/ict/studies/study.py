@@ -235,7 +235,7 @@ class Pulse:
             except Lost:
                 self._lost.set()
                 return
-            except StorageError:
+            except (StorageError, OSError):
                 pass  # the next heartbeat may succeed; training does not need the database
             self._over.wait(min(self.study.grace / _BEATS, _BEAT_SECONDS))
 

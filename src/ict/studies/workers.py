@@ -17,7 +17,7 @@ import optuna
 import torch
 from optuna.distributions import BaseDistribution
 
-from ict.base.errors import Diverged, FolderInUse, UserError
+from ict.base.errors import CannotWrite, Diverged, FolderInUse, UserError
 from ict.engine.device import Device, pick_device
 from ict.engine.loop import Record
 from ict.experiment.console import validation_error
@@ -213,7 +213,7 @@ def _run(plan: StudyPlan, study: Study, claim: Claim, pipe: Pipe | None) -> None
         )
     except StorageError:
         raise
-    except FolderInUse:
+    except (FolderInUse, CannotWrite, OSError):  # the place is at fault, such as a full disk, and not the trial
         with suppress(Lost):
             _patiently(lambda: study.release(claim))
         raise
