@@ -62,6 +62,6 @@ def _checked(prior: Tensor | None, shape: tuple[int, int], name: str) -> Tensor:
     if prior is None or tuple(prior.shape) != shape:
         got = "nothing" if prior is None else list(prior.shape)
         raise UserError(f"{name} is {got}: it must be {shape[1]} probabilities for each of {shape[0]} examples.")
-    if not (prior >= 0).all() or not torch.allclose(prior.sum(1), torch.ones(len(prior)), atol=1e-3):
+    if not (prior >= 0).all() or not torch.allclose(prior.sum(1), torch.ones_like(prior[:, 0]), atol=1e-3):
         raise UserError(f"{name} must hold probabilities: rows of numbers of at least 0 that sum to 1.")
     return prior
