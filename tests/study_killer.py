@@ -43,12 +43,12 @@ class Notes:
         def noted_claim(study: Study, *arguments: Any) -> Claim | None:
             made = claim(study, *arguments)
             if made:
-                _append(self.claims, f"{made.seen.number} {os.getpid()}")
+                _append(self.claims, f"{made.snapshot.number} {os.getpid()}")
             return made
 
         def noted_finish(study: Study, made: Claim, *arguments: Any, **notes: Any) -> None:
             finish(study, made, *arguments, **notes)
-            _append(self.finishes, f"{made.seen.number}")
+            _append(self.finishes, f"{made.snapshot.number}")
 
         Study.claim, Study.finish = noted_claim, noted_finish  # type: ignore[method-assign,assignment]
 

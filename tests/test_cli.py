@@ -69,7 +69,7 @@ def test_the_default_folder_is_named_after_recipe_hash_and_seed(
         (["data", "mnist", "x"], "cifar10"),
         (["list", "recipe"], "recipes"),
         (["figure", "sun"], "moons"),
-        (["figure", "moons", "-o", "nodir/moons.png"], "nodir is no folder"),
+        (["figure", "moons", "-o", "nodir/moons.png"], "nodir is not a folder"),
         (["figure", "moons", "-o", "moons.txt"], "png"),
         (["figure", "moons", "--recipe", "digits-100/ict"], "digits-100/ict is for digits"),
     ],

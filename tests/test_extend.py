@@ -43,7 +43,7 @@ def test_the_example_trains_resumes_and_evaluates(tmp_path: Path) -> None:
     [
         ("nowhere:Mine", "nowhere"),
         ("mine:Nothing", "Nothing"),
-        ("mine:NUMBER", "no class"),
+        ("mine:NUMBER", "not a class"),
         ("mine:Empty", "docs/extend.md"),
         ("mine:", "mine:"),
     ],

@@ -203,7 +203,7 @@ MUTANTS = {
     ),
     "the memory is not restored": Mutant(
         "engine/state.py",
-        'self.memory = saved["memory"].to(device)',
+        'self.memory.copy_(saved["memory"])',
         "pass",
         "tests/test_resume.py::test_resume_keeps_what_the_algorithm_remembers",
     ),

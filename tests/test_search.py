@@ -201,7 +201,7 @@ def test_bad_trials_end_where_the_median_rule_says(monkeypatch: pytest.MonkeyPat
     plan = plan_search(recipe, HERE, params=params, sampler="random", trials=16, out=tmp_path)
     trials = search(plan)["trials"]
     with plan.study() as study:
-        curves = [trial.curve for trial in study.look()]
+        curves = [trial.curve for trial in study.snapshots()]
     ends = [naively_pruned_at(trials, curves, i, warmup=4) for i in range(16)]
     assert len(set(ends) - {None, 12}) >= 2 and 12 in ends, "the draws try too little"
     for trial, curve, end in zip(trials, curves, ends, strict=True):
@@ -250,7 +250,7 @@ def test_ranges_are_kept_seeds_decide_and_the_number_of_trials_is_of_all_workers
         for _ in range(2):  # a second worker finds nothing left to do
             run_plan(plan)
         with plan.study() as study:
-            return [trial.params for trial in study.look()]
+            return [trial.params for trial in study.snapshots()]
 
     first, second, other = found("a", 1), found("b", 1), found("c", 2)
     assert len(first) == 6 and first == second and first != other

@@ -17,7 +17,7 @@ from ict.base.errors import UserError
 from ict.experiment.run import train
 from ict.studies.storage import Storage, StorageError
 from ict.studies.study import Claim, Lost, Slot, Study
-from ict.studies.trial import Seen
+from ict.studies.trial import TrialSnapshot
 from tests.postgres import Server, find_binaries, server
 from tests.study_killer import SPACE, killed_plan
 from tests.test_cli import ict, imported_by
@@ -79,7 +79,7 @@ def claim(study: Study) -> Claim:
 
 
 def outcomes(study: Study) -> dict[str, int]:
-    return dict(Counter(trial.outcome for trial in study.look()))
+    return dict(Counter(trial.outcome for trial in study.snapshots()))
 
 
 def at_once(n: int, work: Callable[[], None]) -> None:
@@ -103,18 +103,18 @@ def at_once(n: int, work: Callable[[], None]) -> None:
 
 def test_workers_that_come_at_once_make_each_trial_once_and_claim_each_once(join: Join) -> None:
     slots = [Slot({"x": i / 10}, {"cell": i}) for i in range(8)]
-    claimed: list[Seen] = []
+    claimed: list[TrialSnapshot] = []
 
     def work() -> None:
         study = join()
         study.fill(slots)
         while (made := study.claim(X, random, {})) is not None:
-            claimed.append(made.seen)
-            study.finish(made, "complete", made.seen.params["x"])
+            claimed.append(made.snapshot)
+            study.finish(made, "complete", made.snapshot.params["x"])
 
     at_once(4, work)
     assert sorted(seen.number for seen in claimed) == list(range(8))
-    trials = join().look()
+    trials = join().snapshots()
     assert [trial.params["x"] for trial in trials] == [trial.value for trial in trials] == [i / 10 for i in range(8)]
     assert [trial.notes["cell"] for trial in trials] == list(range(8)) and outcomes(join()) == {"complete": 8}
 
@@ -138,7 +138,7 @@ def test_the_trial_of_a_silent_worker_is_run_again_and_counted_once(join: Join, 
     assert second.claim(X, random, {}) is None, "silent, but not for long enough"
     clock[0] += 2
     theirs = claim(second)
-    assert theirs.seen.number == mine.seen.number == 0 and theirs.seen.params == mine.seen.params
+    assert theirs.snapshot.number == mine.snapshot.number == 0 and theirs.snapshot.params == mine.snapshot.params
     for too_late in (
         lambda: first.beat(mine, {}),
         lambda: first.report(mine, 1, 0.5, None),
@@ -148,7 +148,7 @@ def test_the_trial_of_a_silent_worker_is_run_again_and_counted_once(join: Join, 
         with pytest.raises(Lost):
             too_late()
     second.finish(theirs, "complete", 0.1, result={"seed": 3})
-    (trial,) = first.look()
+    (trial,) = first.snapshots()
     assert trial.outcome == "complete" and trial.value == 0.1 and trial.notes["result"] == {"seed": 3}
     with pytest.raises(Lost):
         first.finish(mine, "failed", None)
@@ -179,7 +179,7 @@ def test_a_worker_that_died_before_it_left_its_name_is_noticed_too(
     storage.close()
     assert study.claim(X, random, {}) is None
     clock[0] += 31
-    assert claim(study).seen.number == 0 and outcomes(study) == {"running": 1}
+    assert claim(study).snapshot.number == 0 and outcomes(study) == {"running": 1}
 
 
 def test_a_released_trial_goes_on_at_once_and_reports_no_step_twice(join: Join) -> None:
@@ -191,7 +191,7 @@ def test_a_released_trial_goes_on_at_once_and_reports_no_step_twice(join: Join) 
     theirs = claim(second)
     second.report(theirs, 10, 0.4, None)  # a warning of Optuna's would be an error here
     second.report(theirs, 20, 0.3, None)
-    assert second.look()[0].curve == {10: 0.5, 20: 0.3}
+    assert second.snapshots()[0].curve == {10: 0.5, 20: 0.3}
 
 
 def test_failed_cells_get_another_trial_and_others_do_not(join: Join) -> None:
@@ -202,7 +202,7 @@ def test_failed_cells_get_another_trial_and_others_do_not(join: Join) -> None:
     study.finish(claim(study), "failed", None, error="why")
     claim(study)
     study.add_missing(slots)
-    assert [(trial.notes["seed"], trial.outcome) for trial in study.look()] == [
+    assert [(trial.notes["seed"], trial.outcome) for trial in study.snapshots()] == [
         (0, "complete"), (1, "failed"), (2, "running"), (3, "waiting"), (1, "waiting"),
     ]  # fmt: skip
 
@@ -229,7 +229,7 @@ def test_killed_workers_lose_no_trial_and_finish_none_twice(postgres: Server, tm
     kills, finishes = json.loads(done.stdout)
     plan = killed_plan(postgres.address, tmp_path)
     with plan.study() as study:
-        trials = study.look()
+        trials = study.snapshots()
     assert kills == len(trials) == 4
     assert finishes and len(finishes) == len(set(finishes)), "two workers handed in the same trial"
     assert all(trial.outcome == "complete" for trial in trials)
@@ -255,7 +255,7 @@ def test_a_server_that_is_away_for_a_moment_is_waited_for(postgres: Server, join
         postgres.start()
     study.beat(mine, {"step": 3})
     study.finish(mine, "complete", 0.25)
-    assert [(t.outcome, t.value, t.notes["progress"]["step"]) for t in study.look()] == [("complete", 0.25, 3)]
+    assert [(t.outcome, t.value, t.notes["progress"]["step"]) for t in study.snapshots()] == [("complete", 0.25, 3)]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from ict.recipes.recipe import change
 from ict.studies.live_study import LiveStudy, watch_study
 from ict.studies.storage import StorageError
 from ict.studies.study import Lost, Study
-from ict.studies.trial import Outcome, Seen
+from ict.studies.trial import Outcome, TrialSnapshot
 from ict.studies.trials import plan_trials, read_seeds, run_trials, title
 from ict.studies.workers import Place, StudyPlan, run_plan, serve, work
 from tests.test_cli import ict
@@ -102,7 +102,7 @@ def test_a_failure_that_nobody_expected_is_noted_and_shown(files: list[str], mon
     with pytest.raises(ZeroDivisionError):
         run_trials(plan)
     with plan.study() as study:
-        assert [t.notes.get("error") for t in study.look()] == ["ZeroDivisionError: boom", None]
+        assert [t.notes.get("error") for t in study.snapshots()] == ["ZeroDivisionError: boom", None]
 
 
 def test_a_machine_without_the_data_says_so_once_and_fails_no_trial(
@@ -113,7 +113,7 @@ def test_a_machine_without_the_data_says_so_once_and_fails_no_trial(
     assert ict(monkeypatch, *cells, "--data-dir", "nowhere") == 2
     assert capsys.readouterr().err.count("nowhere has no cifar-10-batches-bin") == 1
     with plan_trials(cells[1:3], Place("", 1, "cpu"), seeds="0-2").study() as study:
-        assert [trial.outcome for trial in study.look()] == ["waiting"] * 6
+        assert [trial.outcome for trial in study.snapshots()] == ["waiting"] * 6
 
 
 def test_an_interrupted_trial_waits_for_the_next_worker(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,12 +127,12 @@ def test_an_interrupted_trial_waits_for_the_next_worker(files: list[str], monkey
         with pytest.raises(KeyboardInterrupt):
             run_trials(plan)
     with plan.study() as study:
-        assert [t.outcome for t in study.look()] == ["waiting", "waiting"]
+        assert [t.outcome for t in study.snapshots()] == ["waiting", "waiting"]
     assert signal.getsignal(signal.SIGINT) is before
     assert [t.outcome for t in run_trials(plan)] == ["complete", "complete"]
 
 
-@pytest.mark.parametrize("method", ["claim", "look", "finish"])
+@pytest.mark.parametrize("method", ["claim", "snapshots", "finish"])
 def test_a_database_that_is_away_for_a_while_costs_nothing(
     method: str, files: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,7 +151,7 @@ def test_a_database_that_is_away_for_a_while_costs_nothing(
     monkeypatch.setattr("ict.studies.workers.time", SimpleNamespace(sleep=slept.append, monotonic=time.monotonic))
     work(plan)
     with plan.study() as study:
-        assert [trial.outcome for trial in study.look()] == ["complete"] and slept == [1, 2, 4]
+        assert [trial.outcome for trial in study.snapshots()] == ["complete"] and slept == [1, 2, 4]
 
 
 def test_patience_has_an_end(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +184,7 @@ def test_a_worker_drops_a_trial_that_is_no_longer_its_own(files: list[str], monk
     beats = []
 
     def lost(self: Study, claim: Any, progress: Any) -> None:
-        beats.append(claim.seen.number)
+        beats.append(claim.snapshot.number)
         raise Lost
 
     def trained(recipe: Any, log: Any, **_: Any) -> None:
@@ -199,7 +199,7 @@ def test_a_worker_drops_a_trial_that_is_no_longer_its_own(files: list[str], monk
     monkeypatch.setattr("ict.studies.workers.train", trained)
     work(plan)
     with plan.study() as study:
-        assert beats == [0, 1] and [t.outcome for t in study.look()] == ["running", "running"]
+        assert beats == [0, 1] and [t.outcome for t in study.snapshots()] == ["running", "running"]
 
 
 def test_a_trial_whose_last_worker_is_still_in_its_folder_waits(
@@ -220,7 +220,7 @@ def test_a_trial_whose_last_worker_is_still_in_its_folder_waits(
     monkeypatch.setattr("ict.studies.workers.time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
     work(plan)
     with plan.study() as study:
-        assert [trial.outcome for trial in study.look()] == ["complete"] and slept == [1.0] * 3
+        assert [trial.outcome for trial in study.snapshots()] == ["complete"] and slept == [1.0] * 3
 
 
 @pytest.mark.slow
@@ -241,7 +241,7 @@ def test_a_worker_whose_parent_is_gone_gives_its_trial_back(in_use: bool, files:
         ours.close()
         with pytest.raises(KeyboardInterrupt):
             work(plan, None, theirs)
-        assert [trial.outcome for trial in study.look()] == ["waiting", "waiting"]
+        assert [trial.outcome for trial in study.snapshots()] == ["waiting", "waiting"]
 
 
 def test_a_worker_that_fails_says_so_and_one_that_died_is_done_without(
@@ -329,8 +329,8 @@ def test_fast_and_exact_runs_are_kept_apart(files: list[str]) -> None:
     assert exact.result_file(exact.runs[0]) != fast.result_file(fast.runs[0])
 
 
-def seen(number: int, outcome: Outcome, recipe: str = "a/b", curve: Any = (), **notes: Any) -> Seen:
-    return Seen(number, outcome, {}, {"recipe": recipe, "seed": number, **notes}, None, dict(curve))
+def seen(number: int, outcome: Outcome, recipe: str = "a/b", curve: Any = (), **notes: Any) -> TrialSnapshot:
+    return TrialSnapshot(number, outcome, {}, {"recipe": recipe, "seed": number, **notes}, None, dict(curve))
 
 
 TRIALS = [
@@ -370,7 +370,7 @@ def test_a_line_is_told_for_each_trial_that_ends_meanwhile(capsys: pytest.Captur
 def test_a_view_that_cannot_look_says_nothing() -> None:
     answers = iter([TRIALS])
 
-    def look() -> list[Seen]:
+    def look() -> list[TrialSnapshot]:
         for answer in answers:
             return answer
         raise StorageError("away")

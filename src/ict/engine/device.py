@@ -68,7 +68,7 @@ def fits(x: Tensor, device: torch.device) -> bool:
 
 
 @contextmanager
-def memory_told(device: torch.device) -> Iterator[None]:
+def explain_out_of_memory(device: torch.device) -> Iterator[None]:
     """Turn CUDA out-of-memory into a UserError with advice."""
     try:
         yield

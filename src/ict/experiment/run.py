@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ict.base.errors import UserError
 from ict.data.dataset import Dataset
 from ict.engine import distributed
-from ict.engine.device import Device, limit_threads, memory_told, pick_device, runs_fast, untouched_globals
+from ict.engine.device import Device, explain_out_of_memory, limit_threads, pick_device, runs_fast, untouched_globals
 from ict.engine.distributed import Ranks
 from ict.engine.evaluate import error
 from ict.engine.input_transform import InputTransform
@@ -101,7 +101,7 @@ def train(
         if folder:
             folder.check(recipe, seed, resume=resume, force=force)
     with ExitStack() as held:  # the folder, until the result is written
-        with memory_told(target), untouched_globals(target, exact=not fast):
+        with explain_out_of_memory(target), untouched_globals(target, exact=not fast):
             with ranks.together():
                 given = folder if resume and not force else None
                 job = prepare(recipe, seed, data, network, target, given, ranks=ranks)
@@ -114,7 +114,7 @@ def train(
                 ranks.by_first(lambda: held.enter_context(folder.alone()))
                 begin(folder, job, ranks, resume=resume, force=force)
             final, curve = train_job(job, folder, log, checkpoint_seconds, fast=fast, shared=shared)
-        with memory_told(target), untouched_globals(target):
+        with explain_out_of_memory(target), untouched_globals(target):
             limit_threads(final, data.shape, job.recipe.train.unlabeled_batch)
             changed_at = folder.changed_at if folder else []
             how = "fast" if fast else "exact"

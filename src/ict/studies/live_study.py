@@ -15,7 +15,7 @@ from rich.table import Table
 from ict.base.errors import UserError
 from ict.experiment.console import percent
 from ict.experiment.live_table import clock
-from ict.studies.trial import Seen
+from ict.studies.trial import TrialSnapshot
 
 _ENDED = 5  # finished trials in the table
 _REFRESH_SECONDS = 1.0
@@ -24,16 +24,16 @@ _REFRESH_SECONDS = 1.0
 class LiveStudy:
     """The trials of a study on all machines, as its database has them."""
 
-    def __init__(self, look: Callable[[], list[Seen]], title: Callable[[Seen], str]) -> None:
+    def __init__(self, snapshots: Callable[[], list[TrialSnapshot]], title: Callable[[TrialSnapshot], str]) -> None:
         """`title` names a trial."""
-        self.look, self.title, self.began = look, title, time.monotonic()
-        self.trials = look()
+        self.snapshots, self.title, self.began = snapshots, title, time.monotonic()
+        self.trials = snapshots()
         self.printed = {trial.number for trial in self.trials if trial.finished}
 
     def refresh(self) -> list[str]:
         """Read the database again. Returns a line for each trial that has finished since the last call."""
         try:
-            self.trials = self.look()
+            self.trials = self.snapshots()
         except UserError:
             return []  # the workers report what is wrong with the database
         lines = []
@@ -84,9 +84,9 @@ class LiveStudy:
 
 
 @contextmanager
-def watch_study(look: Callable[[], list[Seen]], title: Callable[[Seen], str]) -> Iterator[None]:
+def watch_study(snapshots: Callable[[], list[TrialSnapshot]], title: Callable[[TrialSnapshot], str]) -> Iterator[None]:
     """Show a live table on stderr inside, or print a line per finished trial if stderr is not a terminal."""
-    study, over = LiveStudy(look, title), threading.Event()
+    study, over = LiveStudy(snapshots, title), threading.Event()
     live = Live(console=Console(stderr=True), get_renderable=study.__rich__, transient=True, auto_refresh=False)
 
     def show() -> None:
@@ -112,13 +112,13 @@ def watch_study(look: Callable[[], list[Seen]], title: Callable[[Seen], str]) ->
             show()
 
 
-def _where(trial: Seen) -> str:
+def _where(trial: TrialSnapshot) -> str:
     worker = trial.notes.get("worker", {})
     gpu = f" GPU {worker['gpu']}" if worker.get("gpu") else ""
     return f"{worker.get('host', '')}:{worker.get('pid', '')}{gpu}" if worker else ""
 
 
-def _ending(trial: Seen) -> str:
+def _ending(trial: TrialSnapshot) -> str:
     """The outcome of a finished trial in words."""
     if "error" in trial.notes:
         return str(trial.notes["error"])
@@ -129,11 +129,11 @@ def _ending(trial: Seen) -> str:
     return f"{kind} error {percent(result.get('test_error' if result.get('tested') else 'valid_error'))}"
 
 
-def _group(trial: Seen) -> str:
+def _group(trial: TrialSnapshot) -> str:
     return str(trial.notes.get("recipe", ""))
 
 
-def _share(trial: Seen) -> float:
+def _share(trial: TrialSnapshot) -> float:
     """The fraction of a trial's updates that are done."""
     progress = trial.notes.get("progress", {})
     if trial.outcome == "complete":
@@ -141,7 +141,7 @@ def _share(trial: Seen) -> float:
     return float(progress.get("step", 0) / progress.get("steps", 1)) if trial.outcome != "waiting" else 0.0
 
 
-def _whole_seconds(trial: Seen) -> float | None:
+def _whole_seconds(trial: TrialSnapshot) -> float | None:
     """The seconds of a whole run, estimated from its progress if it is not complete."""
     source = trial.notes.get("result" if trial.outcome == "complete" else "progress", {})
     seconds, share = source.get("seconds"), _share(trial)

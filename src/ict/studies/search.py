@@ -26,7 +26,7 @@ from ict.studies.report import page, short
 from ict.studies.search_space import Choices, Range, Space, apply, read_space
 from ict.studies.storage import Storage
 from ict.studies.study import Slot
-from ict.studies.trial import Seen
+from ict.studies.trial import TrialSnapshot
 from ict.studies.workers import Place, StudyPlan, TrialRun, run_plan
 
 Sampler = Literal["grid", "tpe", "random"]
@@ -57,7 +57,7 @@ class SearchPlan(StudyPlan):
             return [Slot(cell) for cell in self.space.cells()]
         return [Slot()] * self.trials
 
-    def trial_run(self, trial: Seen) -> TrialRun:
+    def trial_run(self, trial: TrialSnapshot) -> TrialRun:
         return TrialRun(apply(self.recipe, trial.params), self.seed, self.out / f"trial{trial.number}")
 
     @property
@@ -133,7 +133,7 @@ def search(plan: SearchPlan) -> dict[str, Any]:
         raise UserError(f"{plan.out} holds another search: name another folder with --out.")
     with plan.study() as study:
         study.fill(plan.slots)
-        with watch_study(study.look, _title):
+        with watch_study(study.snapshots, _title):
             run_plan(plan)
     return report(plan)
 
@@ -143,8 +143,8 @@ def report(plan: SearchPlan) -> dict[str, Any]:
     if Storage(plan.place.storage).missing or not _is_known(plan):
         raise UserError(f"there is no study {plan.name} yet: run the same command without --report first.")
     with plan.study() as study:
-        seen, importances = study.look(), study.importances()
-    winner = best(seen)
+        snapshots, importances = study.snapshots(), study.importances()
+    winner = best(snapshots)
     summary = {
         "study": plan.name,
         "recipe": plan.recipe.name,
@@ -152,7 +152,7 @@ def report(plan: SearchPlan) -> dict[str, Any]:
         "chosen_on": "validation error of the final network; the test set was not read",
         "winner": None if winner is None else {"number": winner.number, "params": winner.params, "value": winner.value},
         "importances": importances,
-        "trials": [_row(trial) for trial in seen],
+        "trials": [_row(trial) for trial in snapshots],
         **provenance(pick_device(plan.place.device)),
         "settings": plan.recipe.to_dict(),
     }
@@ -180,7 +180,7 @@ def text(summary: dict[str, Any], out: Path) -> str:
     return "\n".join([*lines, *(f"{out / name}" for name in files)])
 
 
-def best(trials: Iterable[Seen]) -> Seen | None:
+def best(trials: Iterable[TrialSnapshot]) -> TrialSnapshot | None:
     """The complete trial with the smallest validation error, the first one if several are equal."""
     complete = [trial for trial in trials if trial.outcome == "complete" and trial.value is not None]
     return min(complete, key=lambda trial: (trial.value, trial.number), default=None)
@@ -191,7 +191,7 @@ def _is_known(plan: SearchPlan) -> bool:
         return study.exists()
 
 
-def _row(trial: Seen) -> dict[str, Any]:
+def _row(trial: TrialSnapshot) -> dict[str, Any]:
     result = trial.notes.get("result", {})
     last = next(reversed(trial.curve.values()), None)
     return {
@@ -208,7 +208,7 @@ def _row(trial: Seen) -> dict[str, Any]:
     }
 
 
-def _title(trial: Seen) -> str:
+def _title(trial: TrialSnapshot) -> str:
     values = ", ".join(f"{key}={short(value)}" for key, value in trial.params.items())
     return f"trial {trial.number}" + (f": {values}" if values else "")
 

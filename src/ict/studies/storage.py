@@ -87,7 +87,7 @@ class Storage:
             self._engine.dispose()
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def explain_errors(self) -> Iterator[None]:
         """Turn database errors into a StorageError with one sentence."""
         from optuna.exceptions import StorageInternalError
         from sqlalchemy.exc import DBAPIError, SQLAlchemyError

@@ -26,7 +26,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from ict.base.errors import UserError
 from ict.studies.storage import Storage, StorageError
-from ict.studies.trial import Outcome, Seen
+from ict.studies.trial import Outcome, TrialSnapshot
 
 _OUTCOMES: dict[TrialState, Outcome] = {
     TrialState.WAITING: "waiting",
@@ -57,7 +57,7 @@ class Claim:
     """A trial that this process runs."""
 
     trial: optuna.Trial
-    seen: Seen
+    snapshot: TrialSnapshot
     key: str  # is in the trial's notes while this process owns it
 
 
@@ -65,7 +65,7 @@ class Study:
     def __init__(self, storage: Storage, name: str, grace: float) -> None:
         self.storage, self.name, self.grace = storage, name, grace
         self._heard: dict[int, tuple[Any, float]] = {}  # by trial: its last heartbeat, and when that was first seen
-        with storage.told():
+        with storage.explain_errors():
             self._optuna = storage.connect()
 
     def __enter__(self) -> "Study":
@@ -93,7 +93,7 @@ class Study:
         self._study = study
 
     def exists(self) -> bool:
-        with self.storage.told():
+        with self.storage.explain_errors():
             return self.name in optuna.get_all_study_names(self._optuna)
 
     def fill(self, slots: Sequence[Slot]) -> None:
@@ -104,7 +104,7 @@ class Study:
     def add_missing(self, slots: Sequence[Slot]) -> None:
         """Create a trial for each slot, unless one with its notes is waiting, running or complete."""
         with self._changing():
-            alive = [_seen(trial).notes for trial in self._study.get_trials(deepcopy=False) if _alive(trial)]
+            alive = [_snapshot(trial).notes for trial in self._study.get_trials(deepcopy=False) if _alive(trial)]
             self._add([s for s in slots if not any(s.notes.items() <= notes.items() for notes in alive)])
 
     def claim(
@@ -123,7 +123,7 @@ class Study:
             trial = self._study.ask(dict(distributions))
             key = secrets.token_hex(4)
             trial.set_user_attr("worker", {**worker, "host": platform.node(), "pid": os.getpid(), "key": key})
-            return Claim(trial, self._look(trial), key)
+            return Claim(trial, self._snapshot_of(trial), key)
 
     def beat(self, claim: Claim, progress: Mapping[str, Any]) -> None:
         """Write a heartbeat and the progress. Raises Lost if the trial is no longer ours."""
@@ -139,7 +139,7 @@ class Study:
         if pruner is None:
             return False
         self._study.pruner = pruner
-        with self.storage.told():
+        with self.storage.explain_errors():
             return claim.trial.should_prune()
 
     def finish(
@@ -158,9 +158,9 @@ class Study:
             self._own(claim)
             self._optuna.set_trial_state_values(claim.trial._trial_id, TrialState.WAITING)
 
-    def look(self) -> list[Seen]:
-        with self.storage.told():
-            return [_seen(trial) for trial in self._study.get_trials(deepcopy=False)]
+    def snapshots(self) -> list[TrialSnapshot]:
+        with self.storage.explain_errors():
+            return [_snapshot(trial) for trial in self._study.get_trials(deepcopy=False)]
 
     def importances(self) -> dict[str, float]:
         """The share of each parameter in the variance of the validation error that a random forest explains; sum 1.
@@ -168,7 +168,7 @@ class Study:
         Functional ANOVA, Optuna's default, is inaccurate on logarithmic ranges with a few dozen trials.
         """
         evaluator = optuna.importance.MeanDecreaseImpurityImportanceEvaluator(seed=0)
-        with self.storage.told(), warnings.catch_warnings(action="ignore"):
+        with self.storage.explain_errors(), warnings.catch_warnings(action="ignore"):
             try:
                 shares = optuna.importance.get_param_importances(self._study, evaluator=evaluator)
             except (ValueError, RuntimeError):  # fewer than two complete trials, or all alike
@@ -177,22 +177,22 @@ class Study:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        with self.storage.told(), self.storage.lock(self.name):
+        with self.storage.explain_errors(), self.storage.lock(self.name):
             yield
 
     def _add(self, slots: Sequence[Slot]) -> None:
         for slot in slots:
             self._study.enqueue_trial(dict(slot.params), user_attrs=dict(slot.notes))
 
-    def _look(self, trial: optuna.Trial) -> Seen:
-        return _seen(self._optuna.get_trial(trial._trial_id))
+    def _snapshot_of(self, trial: optuna.Trial) -> TrialSnapshot:
+        return _snapshot(self._optuna.get_trial(trial._trial_id))
 
-    def _own(self, claim: Claim) -> Seen:
+    def _own(self, claim: Claim) -> TrialSnapshot:
         """The trial's current snapshot. Raises Lost if it is no longer ours."""
-        seen = self._look(claim.trial)
-        if seen.outcome != "running" or seen.notes.get("worker", {}).get("key") != claim.key:
-            raise Lost(f"trial {seen.number} of {self.name}")
-        return seen
+        snapshot = self._snapshot_of(claim.trial)
+        if snapshot.outcome != "running" or snapshot.notes.get("worker", {}).get("key") != claim.key:
+            raise Lost(f"trial {snapshot.number} of {self.name}")
+        return snapshot
 
     def _put_back_silent(self) -> None:
         now = time.monotonic()
@@ -240,8 +240,8 @@ class Pulse:
             self._over.wait(min(self.study.grace / _BEATS, _BEAT_SECONDS))
 
 
-def _seen(trial: FrozenTrial) -> Seen:
-    return Seen(
+def _snapshot(trial: FrozenTrial) -> TrialSnapshot:
+    return TrialSnapshot(
         trial.number,
         _OUTCOMES[trial.state],
         dict(trial.params),

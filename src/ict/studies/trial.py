@@ -7,7 +7,7 @@ Outcome = Literal["waiting", "running", "complete", "pruned", "failed"]
 
 
 @dataclass(frozen=True)
-class Seen:
+class TrialSnapshot:
     number: int
     outcome: Outcome
     params: dict[str, Any]

@@ -19,7 +19,7 @@ from ict.recipes import find
 from ict.recipes.recipe import Component, change
 from ict.studies.live_study import watch_study
 from ict.studies.study import Slot
-from ict.studies.trial import Seen
+from ict.studies.trial import TrialSnapshot
 from ict.studies.workers import Place, StudyPlan, TrialRun, run_plan
 
 RESULTS = Path("results/trials")  # a folder that `ict table` reads
@@ -38,7 +38,7 @@ class TrialsPlan(StudyPlan):
     def slots(self) -> list[Slot]:
         return [Slot(notes=_notes(run)) for run in self.runs]
 
-    def trial_run(self, trial: Seen) -> TrialRun:
+    def trial_run(self, trial: TrialSnapshot) -> TrialRun:
         (matching,) = (run for run in self.runs if _stands_for(trial.notes, run))
         return matching
 
@@ -85,15 +85,15 @@ def plan_trials(
     return TrialsPlan(place, study or f"trials/{digest}", runs, results)
 
 
-def run_trials(plan: TrialsPlan) -> list[Seen]:
+def run_trials(plan: TrialsPlan) -> list[TrialSnapshot]:
     """Run all that is not complete, also failed runs, and write the results. Returns the last trial of each run."""
     with plan.study() as study:
         study.add_missing(plan.slots)
-        if not all(trial.finished for trial in study.look()):
+        if not all(trial.finished for trial in study.snapshots()):
             _check_data(plan)
-        with watch_study(study.look, title):
+        with watch_study(study.snapshots, title):
             run_plan(plan)
-        trials = study.look()
+        trials = study.snapshots()
     ended = [[trial for trial in trials if _stands_for(trial.notes, trial_run)][-1] for trial_run in plan.runs]
     for trial_run, trial in zip(plan.runs, ended, strict=True):
         path = plan.result_file(trial_run)
@@ -111,7 +111,7 @@ def _check_data(plan: TrialsPlan) -> None:
             checked.append(trial_run.recipe.dataset)
 
 
-def text(plan: TrialsPlan, ended: Sequence[Seen]) -> str:
+def text(plan: TrialsPlan, ended: Sequence[TrialSnapshot]) -> str:
     """A line per recipe with mean and standard deviation over seeds, then the failures and the folder of results."""
     lines = []
     for name in dict.fromkeys(trial_run.recipe.name for trial_run in plan.runs):
@@ -140,7 +140,7 @@ def read_seeds(text: str) -> list[int]:
     return list(dict.fromkeys(seeds))
 
 
-def title(trial: Seen) -> str:
+def title(trial: TrialSnapshot) -> str:
     return f"{trial.notes['recipe']} seed {trial.notes['seed']}"
 
 

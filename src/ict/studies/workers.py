@@ -27,7 +27,7 @@ from ict.experiment.run import Mode, train
 from ict.recipes.recipe import Recipe
 from ict.studies.storage import Storage, StorageError
 from ict.studies.study import Claim, Lost, Pulse, Slot, Study
-from ict.studies.trial import Seen
+from ict.studies.trial import TrialSnapshot
 
 GRACE = 60.0
 _PATIENCE = (1, 2, 4, 8, 16, 32, 64)  # seconds between attempts to reach the database
@@ -77,7 +77,7 @@ class StudyPlan(ABC):
     def slots(self) -> list[Slot]: ...
 
     @abstractmethod
-    def trial_run(self, trial: Seen) -> TrialRun: ...
+    def trial_run(self, trial: TrialSnapshot) -> TrialRun: ...
 
     @property
     def distributions(self) -> dict[str, BaseDistribution]:
@@ -115,7 +115,7 @@ def run_plan(plan: StudyPlan) -> None:
     gpus = _gpus(plan.place.device)
     workers = plan.place.workers or len(gpus) or os.cpu_count() or 1
     with plan.study() as study:
-        workers = min(workers, sum(not trial.finished for trial in study.look()))
+        workers = min(workers, sum(not trial.finished for trial in study.snapshots()))
     if workers == 0:
         return
     if workers == 1:
@@ -165,7 +165,7 @@ def work(plan: StudyPlan, gpu: str | None = None, pipe: Pipe | None = None) -> N
                 with suppress(FolderInUse):  # by a worker that was only suspended; it will raise Lost and leave
                     _run(plan, study, claim, pipe)
                     continue
-            elif all(trial.finished for trial in _patiently(study.look)):
+            elif all(trial.finished for trial in _patiently(study.snapshots)):
                 return
             _end_with_parent(pipe)
             time.sleep(min(1.0, plan.place.grace / 10))
@@ -176,7 +176,7 @@ def _run(plan: StudyPlan, study: Study, claim: Claim, pipe: Pipe | None) -> None
     place = plan.place
     progress: dict[str, Any] = {}
     try:
-        trial_run = plan.trial_run(claim.seen)
+        trial_run = plan.trial_run(claim.snapshot)
         pruner = plan.pruner(trial_run)
         progress |= {"step": 0, "steps": trial_run.recipe.train.steps}
         with Pulse(study, claim, progress) as pulse:
