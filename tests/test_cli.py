@@ -156,6 +156,12 @@ def test_help_and_list_do_not_wait_for_torch(words: list[str]) -> None:
     assert not imported_by("import ict.cli; ict.cli.main()", *words) & heavy
 
 
+def test_the_estimators_load_torch_when_they_are_fitted() -> None:
+    construct = "from ict import ICTClassifier, SemiSupervisedClassifier; ICTClassifier(steps=3).get_params()"
+    assert "torch" not in imported_by(construct)
+    assert "torch" in imported_by(construct + "; ICTClassifier(steps=1).fit([[0.0, 1.0], [1.0, 0.0]] * 4, [0, 1] * 4)")
+
+
 def test_importing_the_package_is_light() -> None:
     assert not imported_by("import ict") & {"matplotlib", "typer", "sklearn", "torch"}
     assert not imported_by("import ict; ict.train; ict.from_arrays") & {"matplotlib", "typer", "sklearn"}

@@ -1,19 +1,24 @@
 """When a graph's guesses are used, and what a recipe for unknown data looks like."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+from sklearn.datasets import make_blobs
 
 from ict.base.errors import UserError
 from ict.estimators.default_recipes import METHODS, default_recipe, default_steps, is_anchored, seeding_recipe
 from ict.estimators.fitter import DISTILLED, Fitter, graph_guesses
+from ict.experts import graph
 from ict.experts.experts import Experts
+from ict.experts.graph import NeighborMemo
 from ict.models.trained_network import TrainedNetwork
 from tests.test_estimator import blobs
 
 
 def test_vectors_are_guessed_and_known_labels_kept() -> None:
     X, y, truth = blobs()
-    guesses = graph_guesses(X.astype(np.float32), y.astype(np.int64), 0)
+    guesses = graph_guesses(X.astype(np.float32), y.astype(np.int64), 0, NeighborMemo())
     assert guesses is not None and (guesses[y >= 0] == y[y >= 0]).all()
     assert (guesses == truth).mean() > 0.95
 
@@ -22,20 +27,20 @@ def test_a_graph_that_guesses_held_out_labels_badly_is_not_believed() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 30)).astype(np.float32)
     y = np.where(np.arange(400) < 80, rng.integers(0, 4, 400), -1)  # labels that mean nothing
-    assert graph_guesses(X, y, 0) is None
+    assert graph_guesses(X, y, 0, NeighborMemo()) is None
 
 
 @pytest.mark.parametrize(("per_class", "guessed"), [(4, True), (11, False)])
 def test_images_are_guessed_only_while_labels_are_few(per_class: int, guessed: bool) -> None:
     X, y, _ = blobs(per_class=per_class)
     images = np.repeat(X.astype(np.float32), 6, axis=1).reshape(-1, 1, 6, 6)
-    assert (graph_guesses(images, y, 0) is not None) == guessed
+    assert (graph_guesses(images, y, 0, NeighborMemo()) is not None) == guessed
 
 
 def test_nothing_to_guess() -> None:
     X, _, truth = blobs()
-    assert graph_guesses(X, truth, 0) is None, "everything is labeled"
-    assert graph_guesses(X, np.where(np.arange(240) < 5, 0, -1), 0) is None, "there is one class alone"
+    assert graph_guesses(X, truth, 0, NeighborMemo()) is None, "everything is labeled"
+    assert graph_guesses(X, np.where(np.arange(240) < 5, 0, -1), 0, NeighborMemo()) is None, "there is one class alone"
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -107,3 +112,22 @@ def test_plain_ict_on_vectors_that_no_graph_holds_is_warned_about() -> None:
     y = np.where(np.arange(200) < 40, rng.integers(0, 4, 200), -1)
     with pytest.warns(UserWarning, match="use ICTClassifier, or method 'anchored'"):
         Fitter(None, 2, (), "cpu", 0).fit("ict", X, y, 4, 0)
+
+
+def test_a_whole_fit_searches_the_neighbors_of_its_inputs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches = list[int]()
+
+    def counting(x: Any, n_neighbors: int = 10) -> graph.Neighbors:
+        searches.append(len(x))
+        return search(x, n_neighbors)
+
+    search = graph.find_neighbors
+    monkeypatch.setattr(graph, "find_neighbors", counting)
+    x, truth = make_blobs(90, centers=3, n_features=4, random_state=0)
+    x, y = x.astype(np.float32), np.where(np.arange(90) < 30, truth, -1)
+    fitter = Fitter(steps=2, device="cpu")
+    for method in ("graph", "ict", "graph"):
+        fitter.shorter(1, 90).fit(method, x, y, 3, 0)
+    assert searches == [90]
+    fitter.fit("graph", x[:60], y[:60], 3, 0)
+    assert searches == [90, 60], "other inputs have neighbors of their own"

@@ -1,19 +1,18 @@
 """The device of a run: which one, whether the data fits into its memory, and torch's global settings."""
 
-import functools
 import os
-import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from math import prod
-from typing import Literal, ParamSpec, TypeVar
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from ict.base.errors import UserError
+from ict.base.turns import TORCH_SETTINGS
 from ict.engine import distributed
 from ict.engine.fast import bfloat16
 
@@ -21,11 +20,6 @@ _WORTH_THREADS = 2**30  # multiplications; an update of ICT of that size takes a
 _SHARE_OF_MEMORY = 0.7  # the part of the GPU's free memory that examples may take
 
 Device = Literal["auto", "cpu", "cuda"]
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
-
-# Torch's default generator, number of threads and switches belong to the process, so one thread trains at a time.
-_GLOBALS = threading.RLock()
 
 
 def pick_device(device: Device) -> torch.device:
@@ -91,24 +85,13 @@ def limit_threads(network: nn.Module, shape: tuple[int, ...], batch: int) -> Non
         torch.set_num_threads(1)
 
 
-def one_thread_at_a_time(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """A function that waits until no other thread trains."""
-
-    @functools.wraps(function)
-    def waiting(*arguments: Parameters.args, **keywords: Parameters.kwargs) -> Result:
-        with _GLOBALS:
-            return function(*arguments, **keywords)
-
-    return waiting
-
-
 @contextmanager
 def untouched_globals(device: torch.device, threads: int | None = None, *, exact: bool = True) -> Iterator[None]:
     """Set torch to deterministic arithmetic if `exact`. On exit restore its settings and random state.
 
     Threads take turns: one of them at a time is inside.
     """
-    with _GLOBALS:
+    with TORCH_SETTINGS:
         # not use_deterministic_algorithms: it loses the warn-only setting and loads the compiler
         deterministic, before = torch.get_deterministic_debug_mode(), torch.get_num_threads()
         cudnn, products = torch.backends.cudnn, torch.backends.cuda.matmul

@@ -2,3 +2,5 @@
 
 May import `models` and all below it.
 """
+
+AUTO = "auto"  # the name of the choice among methods, which no method has

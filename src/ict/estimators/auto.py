@@ -12,7 +12,6 @@ from ict.experts.folds import hidden_folds
 from ict.experts.graph import GRAPH, GRAPH_LIMIT
 from ict.models.trained_network import TrainedNetwork
 
-AUTO = "auto"  # the name of this option among the methods
 CANDIDATES = ("supervised", GRAPH, "ict")
 _FOLDS = 3
 _SHORTER = 4  # runs in a fold have this many times fewer updates than the final one

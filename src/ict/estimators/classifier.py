@@ -1,21 +1,23 @@
-"""The scikit-learn estimators: `fit(X, y)` with -1 for the unlabeled examples."""
+"""The scikit-learn estimators: `fit(X, y)` with -1 for the unlabeled examples. Torch is imported by `fit`."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Tensor, nn
 
 from ict.base.array_types import Array
+from ict.base.turns import one_thread_at_a_time
 from ict.data.array_inputs import fit_inputs
 from ict.data.labels import UNLABELED, encode
-from ict.engine.device import Device, one_thread_at_a_time
-from ict.estimators.auto import AUTO, choose
-from ict.estimators.fitter import Fitter
-from ict.models.trained_network import TrainedNetwork
+from ict.estimators import AUTO
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ict.engine.device import Device
 
 
 class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -37,10 +39,10 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self,
         method: str = AUTO,
         *,
-        network: nn.Module | None = None,
+        network: "nn.Module | None" = None,
         steps: int | None = None,
         settings: tuple[str, ...] = (),
-        device: Device = "auto",
+        device: "Device" = "auto",
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -55,6 +57,10 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     @one_thread_at_a_time
     def fit(self, X: Any, y: Any, unlabeled_X: Any = None) -> "SemiSupervisedClassifier":
         """Train on labeled and unlabeled examples. Ctrl-C ends training early and leaves a usable model."""
+        from ict.estimators.auto import choose
+        from ict.estimators.fitter import Fitter
+        from ict.models.trained_network import TrainedNetwork
+
         if y is None:
             raise ValueError("This estimator requires y to be passed, but the target y is None.")
         X = validate_data(self, _plain(X), allow_nd=True, dtype="numeric")
@@ -114,10 +120,10 @@ class ICTClassifier(SemiSupervisedClassifier):
     def __init__(
         self,
         *,
-        network: nn.Module | None = None,
+        network: "nn.Module | None" = None,
         steps: int | None = None,
         settings: tuple[str, ...] = (),
-        device: Device = "auto",
+        device: "Device" = "auto",
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -137,4 +143,4 @@ class ICTClassifier(SemiSupervisedClassifier):
 
 
 def _plain(X: Any) -> Any:
-    return X.detach().cpu().numpy() if isinstance(X, Tensor) else X
+    return X.detach().cpu().numpy() if hasattr(X, "detach") else X

@@ -1,7 +1,7 @@
 """Fits a method to arrays, without the rest of a run: no folder, no test set."""
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -23,7 +23,7 @@ from ict.experiment.prepare import prepare
 from ict.experiment.training import updater
 from ict.experts.experts import Experts
 from ict.experts.folds import hidden_folds
-from ict.experts.graph import GRAPH, GRAPH_LIMIT, GraphPropagation
+from ict.experts.graph import GRAPH, GRAPH_LIMIT, GraphPropagation, NeighborMemo
 from ict.models.trained_network import TrainedNetwork
 from ict.recipes.recipe import OWN, Component, Recipe, change
 
@@ -55,6 +55,7 @@ class Fitter:
     device: Device = "auto"
     verbose: int = 0
     title: str = ""  # of the progress bar; by default the method
+    neighbors: NeighborMemo = field(default_factory=NeighborMemo, repr=False, compare=False)  # shared by its copies
 
     def fit(
         self,
@@ -67,15 +68,16 @@ class Fitter:
     ) -> Model:
         """Fit a method. `inputs` are scaled, [n, features] or [n, c, h, w]; `labels` are -1 where unknown."""
         if method == GRAPH:
-            return GraphPropagation().fit(inputs, labels)
+            return GraphPropagation().fit(inputs, labels, self.neighbors(inputs))
         if is_anchored(method):
             anchor = change(self._recipe(method, inputs), self.settings).anchor
             experts = Experts(kind=anchor.experts, trees=anchor.trees)
-            prior = experts.fit(inputs, labels, n_classes, seed).prior
+            neighbors = self.neighbors(inputs) if len(inputs) <= GRAPH_LIMIT else None
+            prior = experts.fit(inputs, labels, n_classes, seed, neighbors).prior
             return self.student(inputs, labels, prior, seed, method=method, look=look)
         data = _balanced(_dataset(inputs, labels, n_classes, look))
         recipe, network = self._recipe(method, inputs, look), self.network
-        guesses = graph_guesses(inputs, labels, seed) if method == "ict" else None
+        guesses = graph_guesses(inputs, labels, seed, self.neighbors) if method == "ict" else None
         if method == "ict" and inputs.ndim == 2 and guesses is None and (labels < 0).any():
             warnings.warn(
                 "plain ICT on vectors can forget the few labels, and the graph's guesses are not accurate enough: "
@@ -159,7 +161,7 @@ class Fitter:
         return TrainedNetwork(module, job.state.step, recipe.to_dict(), interrupted, tuple(history))
 
 
-def graph_guesses(inputs: Array, labels: Labels, seed: int) -> Labels | None:
+def graph_guesses(inputs: Array, labels: Labels, seed: int, neighbors: NeighborMemo) -> Labels | None:
     """A class for every row by graph propagation, or None where it would not help or is not accurate enough.
 
     It always helps vectors. It helps images, where a network learns more from shifts, only if labels are few.
@@ -172,11 +174,11 @@ def graph_guesses(inputs: Array, labels: Labels, seed: int) -> Labels | None:
     if counts.min() >= 2:
         right = []
         for hidden, held_out in hidden_folds(labels, 2, seed):
-            probs = GraphPropagation().fit(inputs, hidden).transduction.probs
+            probs = GraphPropagation().fit(inputs, hidden, neighbors(inputs)).transduction.probs
             right.append((probs[held_out].argmax(1) == labels[held_out]).mean())
         if np.mean(right) < _TRUSTED:
             return None
-    guesses: Labels = GraphPropagation().fit(inputs, labels).transduction.probs.argmax(1)
+    guesses: Labels = GraphPropagation().fit(inputs, labels, neighbors(inputs)).transduction.probs.argmax(1)
     return np.where(labels >= 0, labels, guesses)
 
 

@@ -51,6 +51,19 @@ class Neighbors:
         return np.asarray(self.search._fit_X)
 
 
+class NeighborMemo:
+    """The neighbors of the inputs last asked for, so that a whole fit searches each set of inputs once."""
+
+    def __init__(self) -> None:
+        self._x: Array | None = None
+        self._neighbors: Neighbors | None = None
+
+    def __call__(self, x: Array) -> Neighbors:
+        if self._neighbors is None or self._x is not x:
+            self._x, self._neighbors = x, find_neighbors(x)
+        return self._neighbors
+
+
 def find_neighbors(x: Array, n_neighbors: int = 10) -> Neighbors:
     """x: [n, features], or images."""
     rows = _rows(x)

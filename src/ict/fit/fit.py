@@ -12,7 +12,8 @@ from ict.base.new_folder import NewFolder, new_folder
 from ict.data.array_inputs import fit_inputs
 from ict.data.labels import encode
 from ict.data.user.subsets import GivenSubsets, arrange
-from ict.estimators.auto import AUTO, choose
+from ict.estimators import AUTO
+from ict.estimators.auto import choose
 from ict.estimators.calibrate import calibrate
 from ict.estimators.fitter import Fitter, Look
 from ict.experts.graph import GRAPH, GraphPropagation

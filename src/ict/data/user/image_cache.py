@@ -16,7 +16,7 @@ from PIL import __version__ as PILLOW
 
 from ict.data.user.array_cache import cache_folder, read_entry, why_unusable, write_entry
 
-FORMAT = 1  # of entries; increase it when decoding changes
+FORMAT = 2  # of entries; increase it when decoding changes
 Pixels = NDArray[np.uint8]
 
 
