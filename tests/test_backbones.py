@@ -154,7 +154,7 @@ def test_a_file_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
         open_backbone(f"onnx:{path}", "cpu")
     for content in (b"", b"not onnx", path.read_bytes()[:40]):
         path.write_bytes(content)
-        with pytest.raises(UserError, match="no ONNX file or is damaged"):
+        with pytest.raises(UserError, match="no ONNX file or damaged"):
             open_backbone(f"onnx:{path}", "cpu")
     with pytest.raises(UserError, match="cannot be read"):
         open_backbone(f"onnx:{tmp_path / 'none.onnx'}", "cpu")

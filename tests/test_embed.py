@@ -47,12 +47,12 @@ def embedded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
-def photos(folder: Path, n: int = 6, side: int = SIDE) -> dict[str, np.ndarray[Any, Any]]:
+def photos(folder: Path, n: int = 6, side: int = SIDE, gray: bool = False) -> dict[str, np.ndarray[Any, Any]]:
     """Images by name, in two classes and unlabeled."""
     arrays = {}
     for i in range(n):
         name = f"{('ant', 'bee', 'unlabeled')[i % 3]}/{i}.png"
-        arrays[name] = RNG.integers(0, 256, (side, side, 3), dtype=np.uint8)
+        arrays[name] = RNG.integers(0, 256, (side, side) if gray else (side, side, 3), dtype=np.uint8)
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(arrays[name]).save(folder / name)
     return dict(sorted(arrays.items()))
@@ -168,19 +168,21 @@ def test_bad_photos_are_refused_or_left_out(tmp_path: Path, monkeypatch: pytest.
         np.testing.assert_allclose(found["features"], corners(list(arrays.values())[1:]), atol=1e-5)
 
 
-def test_small_photos_have_their_pixels_beside(tmp_path: Path) -> None:
-    arrays = photos(tmp_path / "in", side=24)
+def test_small_gray_photos_have_their_pixels_beside(tmp_path: Path) -> None:
+    arrays = photos(tmp_path / "in", side=24, gray=True)
     embed = Embedder(open_backbone(NAME, "cpu"))
     data = read_data(tmp_path / "in", embed=embed)
-    assert data.beside == (24, 24, 3) and data.x.shape == (6, 12 + 24 * 24 * 3)
+    assert data.beside == (24, 24) and data.x.shape == (6, 12 + 24 * 24)
     np.testing.assert_array_equal(data.x[:, 12:], np.stack(list(arrays.values())).reshape(6, -1))
     assert data.image is not None and data.image(0).shape == (64, 64, 3)
     stream = stream_data(tmp_path / "in", data.x.shape[1:], (), False, embed, data.beside)
     chunks = list(stream.chunks)
     np.testing.assert_allclose(np.concatenate([chunk.x for chunk in chunks]), data.x, atol=1e-6)
     assert [name for chunk in chunks for name in chunk.names] == list(arrays) and stream.total == 6
-    photos(tmp_path / "large", side=65)
-    assert read_data(tmp_path / "large", embed=embed).x.shape == (6, 12)
+    photos(tmp_path / "large", side=65, gray=True)
+    photos(tmp_path / "color", side=24)
+    for name in ("large", "color"):
+        assert read_data(tmp_path / name, embed=embed).x.shape == (6, 12)
 
 
 def texts(folder: Path) -> Path:

@@ -321,5 +321,5 @@ def test_one_class_alone_is_refused(
 ) -> None:
     for name in ("cat/a.png", "unlabeled/b.png"):
         save(tmp_path / "photos" / name, noise(0, 8, 8))
-    assert ict(monkeypatch, "fit", tmp_path / "photos", "--out", tmp_path / "model") == 2
+    assert ict(monkeypatch, "fit", tmp_path / "photos", "--out", tmp_path / "model", "--backbone", "none") == 2
     assert "only one class, 'cat'" in capsys.readouterr().err

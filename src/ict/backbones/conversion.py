@@ -5,17 +5,21 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
+import numpy as np
+import torch
 from torch import nn
 
 from ict import __version__
 from ict.backbones.preparation import Pixels, Preparation
 from ict.base.errors import UserError
 from ict.base.files import write_atomic
+from ict.base.reading import cause
 from ict.data.user.array_cache import cache_folder
-from ict.networks.onnx_graph import graph_of, package
+from ict.networks.onnx_graph import graph_of, package, runtime
 
 INPUT, OUTPUT = "prepared", "features"
 PREPARATION, LICENCE = "ict.preparation", "ict.licence"  # keys of a model's metadata
+_TOLERANCE = 1e-3  # of a feature, in units of the largest where that is above 1
 _DIGEST = hashlib.sha256().digest_size
 
 
@@ -27,9 +31,14 @@ def convert(network: nn.Module, preparation: Preparation, licence: str) -> bytes
     except UserError:
         raise
     except Exception as problem:  # torch's exporter raises nearly anything for a network that it does not understand
-        reason = str(problem).strip().split("\n")[0]
-        raise UserError(f"this backbone cannot be converted to ONNX ({reason}): use it as it is.") from None
-    return described(proto, preparation, licence)
+        raise UserError(f"this backbone cannot be converted to ONNX ({cause(problem)}): use it as it is.") from None
+    model = described(proto, preparation, licence)
+    with torch.no_grad():
+        wanted = network(torch.from_numpy(preparation.example)).numpy()
+    difference = np.abs(runtime(model, INPUT)[0](preparation.example)[0] - wanted).max()
+    if not difference <= _TOLERANCE * max(np.abs(wanted).max(), 1.0):
+        raise UserError(f"this backbone gives other features as ONNX (by {difference:.1e}): use it as it is.")
+    return model
 
 
 def described(proto: Any, preparation: Preparation, licence: str) -> bytes:

@@ -13,6 +13,7 @@ from ict.backbones.preparation import Preparation, Tokens, from_json
 from ict.backbones.torch_backbone import TorchBackbone, state_digest
 from ict.base.errors import UserError
 from ict.base.files import read_json
+from ict.base.reading import cause
 
 LENGTH = 256  # tokens, where the model takes no fewer
 
@@ -60,8 +61,7 @@ def open_folder(folder: Path, device: torch.device) -> Backbone:
             folder, local_files_only=True, trust_remote_code=False, use_safetensors=True
         )
     except Exception as problem:
-        reason = str(problem).strip().split("\n")[0]
-        raise UserError(f"backbone {name} cannot be opened ({reason}): give a folder with model.safetensors.") from None
+        raise UserError(f"backbone {name} cannot be opened ({cause(problem)}): it needs model.safetensors.") from None
     text = isinstance(preparation, Tokens)
     network = TextMean(model, preparation.pad) if isinstance(preparation, Tokens) else ImagePooled(model)
     digest = f"{'mean of tokens' if text else 'pooled'} {state_digest(network)}"

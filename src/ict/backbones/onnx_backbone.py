@@ -13,6 +13,7 @@ from ict.backbones.conversion import INPUT, LICENCE, OUTPUT, PREPARATION, descri
 from ict.backbones.preparation import Pixels, Preparation, Rows, from_json
 from ict.base.array_types import Array
 from ict.base.errors import UserError
+from ict.base.reading import cause
 from ict.networks.onnx_graph import OPSET, Run, package, runtime
 
 _BATCH = 16  # a larger one only takes more memory
@@ -29,15 +30,10 @@ class OnnxBackbone:
     preparation: Preparation
     model: bytes = field(repr=False)
     batch: int | None = None  # the only size that the model takes, if it is fixed
-    _run: Run = field(init=False, repr=False)
+    _run: Run | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        try:
-            self._run = runtime(self.model, INPUT)[0]
-        except UserError:
-            raise
-        except Exception as problem:  # onnxruntime's exceptions have no common class
-            raise _unusable(self.name, problem) from None
+        self._runner()  # so that a file that cannot be run is refused at once
 
     def prepare(self, item: Any) -> Array:
         return self.preparation.prepare(item)
@@ -52,22 +48,34 @@ class OnnxBackbone:
             raise UserError(f"backbone {self.name} takes batches of {self.batch} alone: export it with a free batch.")
         version = _opset(proto)
         if version == OPSET:
-            return self.model
+            return described(proto, self.preparation, self.licence)
         try:
             return described(onnx.version_converter.convert_version(proto, OPSET), self.preparation, self.licence)
-        except Exception as problem:  # nor have onnx's
-            reason = str(problem).strip().split("\n")[0]
+        except Exception as problem:  # onnx's exceptions have no common class
             raise UserError(
-                f"backbone {self.name} has opset {version}, which cannot be converted to {OPSET} ({reason}): "
+                f"backbone {self.name} has opset {version}, which cannot be converted to {OPSET} ({cause(problem)}): "
                 f"export it with opset {OPSET}."
             ) from None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_run": None}  # a session cannot be pickled
+
+    def _runner(self) -> Run:
+        if self._run is None:
+            try:
+                self._run = runtime(self.model, INPUT)[0]
+            except UserError:
+                raise
+            except Exception as problem:  # nor have onnxruntime's
+                raise _unusable(self.name, problem) from None
+        return self._run
 
     def _embed(self, batch: Array) -> Array:
         n = len(batch)
         if self.batch and n < self.batch:
             batch = np.concatenate([batch, np.zeros((self.batch - n, *batch.shape[1:]), batch.dtype)])
         try:
-            return self._run(batch)[0][:n]
+            return self._runner()(batch)[0][:n]
         except Exception as problem:
             raise _unusable(self.name, problem) from None
 
@@ -88,8 +96,7 @@ def from_bytes(content: bytes, name: str, path: Path) -> OnnxBackbone:
         if not proto.graph.node:
             raise ValueError("it has no operations")
     except Exception as problem:  # protobuf's exception is not part of any interface
-        reason = str(problem).strip().split("\n")[0]
-        raise UserError(f"the backbone {path} is no ONNX file or is damaged ({reason}): get it again.") from None
+        raise UserError(f"the backbone {path} is no ONNX file or damaged ({cause(problem)}): get it again.") from None
     if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in proto.graph.initializer):
         raise UserError(f"the backbone {path} keeps its weights in other files: save it as one file.")
     metadata = {entry.key: entry.value for entry in proto.metadata_props}
@@ -196,5 +203,4 @@ def _opset(proto: Any) -> int:
 
 
 def _unusable(name: str, problem: Exception) -> UserError:
-    reason = str(problem).strip().split("\n")[0]
-    return UserError(f"backbone {name} cannot be run ({reason}): check the file.")
+    return UserError(f"backbone {name} cannot be run ({cause(problem)}): check the file.")

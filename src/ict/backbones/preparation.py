@@ -110,6 +110,9 @@ class Tokens:
         """Prepared items as one array, filled up to the longest."""
         return _filled_up(rows, self.pad)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return asdict(self)  # without what is cached
+
     @cached_property
     def _encoder(self) -> Any:
         try:
@@ -154,6 +157,9 @@ class Words:
     def batch(self, rows: Rows) -> NDArray[np.int64]:
         """Prepared items as one array, filled up to the longest."""
         return _filled_up(rows, 0)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return asdict(self)  # without what is cached
 
     @cached_property
     def _numbers(self) -> dict[str, int]:

@@ -10,6 +10,7 @@ from torch import Tensor
 from ict.backbones.preparation import Pixels
 from ict.backbones.torch_backbone import TorchBackbone, state_digest
 from ict.base.errors import UserError
+from ict.base.reading import cause
 
 
 def open_network(spec: str, device: torch.device) -> TorchBackbone:
@@ -27,8 +28,7 @@ def open_network(spec: str, device: torch.device) -> TorchBackbone:
     except UserError:
         raise
     except Exception as problem:  # a name it does not know, no connection, other weights
-        reason = str(problem).strip().split("\n")[0]
-        raise UserError(f"backbone {name} cannot be opened ({reason}): check its name and its file.") from None
+        raise UserError(f"backbone {name} cannot be opened ({cause(problem)}): check its name and its file.") from None
     size = min(config["input_size"][1:])
     values = {"size": size, "scale": 255, "mean": config["mean"], "std": config["std"]}
     licence = str((getattr(network, "pretrained_cfg", None) or {}).get("license") or "not stated by timm")
@@ -43,8 +43,7 @@ def _weights(path: Path) -> dict[str, Tensor]:
             return load_file(path)
         found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as problem:  # damaged files make both libraries raise nearly anything
-        reason = str(problem).strip().split("\n")[0]
-        raise UserError(f"{path} holds no weights that can be read ({reason}): give safetensors.") from None
+        raise UserError(f"{path} holds no weights that can be read ({cause(problem)}): give safetensors.") from None
     if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
         raise UserError(f"{path} is no state dict: give safetensors, or a file of tensors by name.")
     return found

@@ -9,13 +9,27 @@ import typer
 
 from ict.base.interrupts import signal_of
 from ict.cli.messages import fail
-from ict.cli.options import AllowCode, DeviceName, LabelColumn, LabelsFile, ModelFolder, Settings, SkipBad
+from ict.cli.options import (
+    AllowCode,
+    BackboneName,
+    DeviceName,
+    LabelColumn,
+    LabelsFile,
+    ModelBackbone,
+    ModelFolder,
+    Settings,
+    SkipBad,
+    TextColumn,
+)
 from ict.cli.outside import find_beside_caller
 
 
 def fit(
     path: Annotated[
-        Path, typer.Argument(help="A folder with one subfolder of images per class, or a .npz, .npy, .csv or .parquet.")
+        Path,
+        typer.Argument(
+            help="A folder with one subfolder of images or texts per class, or a .npz, .npy, .csv or .parquet."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="Folder to write the model to.")] = Path("model"),
     method: Annotated[str, typer.Option(help="auto, or a method such as ict or mean-teacher.")] = "auto",
@@ -32,6 +46,11 @@ def fit(
         int | None,
         typer.Option(min=4, help="Resize images to this many pixels square. [default: chosen from their sizes]"),
     ] = None,
+    backbone: BackboneName = "auto",
+    text_column: TextColumn = None,
+    no_backbone: Annotated[
+        bool, typer.Option("--no-backbone", help="Leave the backbone's file out of the model's folder.")
+    ] = False,
     skip_bad: SkipBad = False,
     steps: Annotated[
         int | None, typer.Option(min=1, help="Number of updates. [default: depends on the number of examples]")
@@ -45,9 +64,12 @@ def fit(
     from ict.estimators.fitter import Fitter
     from ict.experiment.console import count_bar
     from ict.experiment.pool import sigterm_interrupts
+    from ict.fit.embedded import Embedded, choose_backbone
     from ict.fit.fit import fit_files
 
-    with count_bar("reading") as progress:
+    find_beside_caller([backbone], settings)
+    embed = choose_backbone(path, backbone, method, size, text_column, device)
+    with count_bar("reading" if embed is None else "embedding") as progress:
         given = read_subsets(
             path,
             valid=valid,
@@ -57,13 +79,15 @@ def fit(
             size=size,
             skip_bad=skip_bad,
             progress=progress,
+            embed=embed,
+            text_column=text_column,
         )
-    find_beside_caller(None, settings)
+    embedded = None if embed is None else Embedded(embed, text_column, carry=not no_backbone)
     fitter = Fitter(None, steps, tuple(settings or ()), device, verbose=1)
     command = shlex.join(["ict", *sys.argv[1:]])
     try:
         with sigterm_interrupts():
-            summary, interrupted = fit_files(given, out, method, fitter, seed, command)
+            summary, interrupted = fit_files(given, out, method, fitter, seed, command, embedded)
     except KeyboardInterrupt as stop:
         fail("interrupted; no model was trained, so nothing was written.", 128 + signal_of(stop))
     typer.echo(summary)
@@ -77,7 +101,9 @@ def predict(
     out: Annotated[Path, typer.Option("--out", "-o", help="File for the predictions; - for standard output.")] = Path(
         "predictions.csv"
     ),
+    backbone: ModelBackbone = None,
     skip_bad: SkipBad = False,
+    device: DeviceName = "auto",
     allow_code: AllowCode = None,
 ) -> None:
     """Predict with a fitted model. The examples are read in chunks and need not fit in memory."""
@@ -86,16 +112,21 @@ def predict(
 
     with count_bar("predicting") as progress:
         code = find_beside_caller(allow_code)
-        summary = predict_files(model, path, out, skip_bad=skip_bad, progress=progress, allow_code=code)
+        find_beside_caller([backbone or ""])
+        summary = predict_files(
+            model, path, out, skip_bad=skip_bad, progress=progress, allow_code=code, backbone=backbone, device=device
+        )
     typer.echo(summary, err=out == STDOUT)
 
 
 def export(
     model: ModelFolder,
     onnx: Annotated[Path, typer.Option(metavar="FILE", help="ONNX file to write.")],
+    backbone: ModelBackbone = None,
     allow_code: AllowCode = None,
 ) -> None:
     """Write a fitted model as one ONNX file and check it. The file takes unscaled examples."""
     from ict.models.onnx import export_onnx
 
-    typer.echo(export_onnx(model, onnx, find_beside_caller(allow_code)))
+    find_beside_caller([backbone or ""])
+    typer.echo(export_onnx(model, onnx, find_beside_caller(allow_code), backbone))

@@ -37,6 +37,10 @@ BackboneName = Annotated[
         "timm:NAME, hf:DIR or torch:module:factory."
     ),
 ]
+ModelBackbone = Annotated[
+    str | None,
+    typer.Option("--backbone", help="The backbone that the model was fitted with, if its folder has no copy."),
+]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip unreadable examples with a message.")]
 
 StorageAddress = Annotated[

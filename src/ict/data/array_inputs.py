@@ -27,6 +27,7 @@ class ArrayInputs:
     mean: list[float]  # one number, or one per feature
     std: list[float]
     same_length: bool = False
+    blocks: tuple[int, ...] = ()  # numbers of features that are brought to the same length each; none: all together
 
     def __post_init__(self) -> None:
         mean, std = np.asarray(self.mean, np.float64), np.asarray(self.std, np.float64)
@@ -50,13 +51,32 @@ class ArrayInputs:
                     f"example {first} of X has a value that is not finite or far too large: fix it or leave it out."
                 )
             if self.same_length:
-                scaled[rows] *= self.length / np.maximum(np.linalg.norm(scaled[rows], axis=1, keepdims=True), TINY)
+                for block in self.block_slices:
+                    part = scaled[rows, block]
+                    part *= self.block_length / np.maximum(np.linalg.norm(part, axis=1, keepdims=True), TINY)
         return scaled
 
     @property
     def length(self) -> float:
         """Of every example where all have the same: then a feature's deviation is about 1."""
         return float(np.sqrt(self.shape[0]))
+
+    @property
+    def block_slices(self) -> tuple[slice, ...]:
+        """Where each block's features are."""
+        ends = np.cumsum(self.blocks or self.shape[:1]).tolist()
+        return tuple(slice(start, end) for start, end in zip([0, *ends], ends, strict=False))
+
+    @property
+    def block_length(self) -> float:
+        """Of an example's part in each block, so that blocks weigh the same."""
+        return self.length / float(np.sqrt(max(len(self.blocks), 1)))
+
+
+def fit_features(x: Array, n_beside: int = 0) -> ArrayInputs:
+    """For a backbone's features, with `n_beside` pixels behind them that weigh as much."""
+    blocks = (x.shape[1] - n_beside, n_beside) if n_beside else ()
+    return ArrayInputs(tuple(x.shape[1:]), False, _moments(x, 0)[0].tolist(), [1.0], True, blocks)
 
 
 def fit_inputs(x: Array) -> ArrayInputs:
@@ -67,7 +87,7 @@ def fit_inputs(x: Array) -> ArrayInputs:
     if x.ndim not in (2, 3, 4):
         raise UserError(f"X has the shape {x.shape}: it must be [n, features] or images [n, h, w(, c)].")
     if _embedded(x):
-        return ArrayInputs(tuple(x.shape[1:]), False, _moments(x, 0)[0].tolist(), [1.0], same_length=True)
+        return fit_features(x)
     axis = None if x.ndim > 2 or _one_range(x) else 0
     with np.errstate(over="ignore", invalid="ignore"):
         mean, std = map(np.atleast_1d, _moments(x, axis))

@@ -29,6 +29,8 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     steps: the number of updates. None: depends on the number of examples.
     settings: strings such as "train.weight=30". device, random_state.
     verbose: 1 for a progress bar in a terminal.
+    backbone: a pretrained network that makes features of X, which is then strings or images as uint8: "auto" for the
+        packaged one, or a name that `ict list backbones` shows.
 
     X is [n, features], [n, h, w], [n, h, w, c] or [n, c, h, w]; y is -1, None or NaN where a label is unknown.
     After `fit`: `classes_`, `transduction_` (the label of every example) and `method_`. With "auto" also `verdict_`:
@@ -45,6 +47,7 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         device: "Device" = "auto",
         random_state: Any = None,
         verbose: int = 0,
+        backbone: str | None = None,
     ) -> None:
         self.method = method
         self.network = network
@@ -53,24 +56,27 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
+        self.backbone = backbone
 
     @one_thread_at_a_time
     def fit(self, X: Any, y: Any, unlabeled_X: Any = None) -> "SemiSupervisedClassifier":
         """Train on labeled and unlabeled examples. Ctrl-C ends training early and leaves a usable model."""
         from ict.estimators.auto import choose
+        from ict.estimators.embedding import embedding_for, on_features
         from ict.estimators.fitter import Fitter
         from ict.models.trained_network import TrainedNetwork
 
         if y is None:
             raise ValueError("This estimator requires y to be passed, but the target y is None.")
-        X = validate_data(self, _plain(X), allow_nd=True, dtype="numeric")
+        self.embedding_ = None if self.backbone is None else embedding_for(self.backbone, _plain(X), self.device)
+        X = self._numbers(X)
         known = encode(y, len(X))
         check_classification_targets(known.classes)
         self.classes_, labels = known.classes, known.labels
         if unlabeled_X is not None:
-            more = validate_data(self, _plain(unlabeled_X), allow_nd=True, dtype="numeric", reset=False)
+            more = self._numbers(unlabeled_X, reset=False)
             X, labels = np.concatenate([X, more]), np.concatenate([labels, np.full(len(more), UNLABELED)])
-        self.inputs_ = fit_inputs(X)
+        self.inputs_ = fit_inputs(X) if self.embedding_ is None else self.embedding_.inputs(X)
         seed = int(check_random_state(self.random_state).randint(2**31))
         fitter = Fitter(self.network, self.steps, tuple(self.settings), self.device, self.verbose)
         inputs = self.inputs_(X)
@@ -80,11 +86,18 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             self.verdict_, self.fold_errors_, self.remark_ = choice.verdict, choice.errors, choice.remark
         else:
             self.method_ = self._method(inputs)
+            fitter = fitter if self.embedding_ is None else on_features(fitter, self.method_)
             self.model_ = fitter.fit(self.method_, inputs, labels, len(self.classes_), seed)
         self.n_iter_ = self.model_.n_updates if isinstance(self.model_, TrainedNetwork) else 1
         guesses = self.model_.predict_proba(inputs).argmax(1)
         self.transduction_ = self.classes_[np.where(labels == UNLABELED, guesses, labels)]
         return self
+
+    def _numbers(self, X: Any, reset: bool = True) -> Any:
+        """X as numbers: a backbone's features, or X itself."""
+        plain = _plain(X)
+        numbers = plain if self.embedding_ is None else self.embedding_(plain)
+        return validate_data(self, numbers, allow_nd=True, dtype="numeric", reset=reset)
 
     def _method(self, inputs: Array) -> str:
         """What is fitted to scaled inputs."""
@@ -94,7 +107,7 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities [n, classes], in the order of `classes_`."""
         check_is_fitted(self)
-        X = validate_data(self, _plain(X), allow_nd=True, dtype="numeric", reset=False)
+        X = self._numbers(X, reset=False)
         return self.model_.predict_proba(self.inputs_(X))
 
     def predict(self, X: Any) -> Array:
@@ -126,6 +139,7 @@ class ICTClassifier(SemiSupervisedClassifier):
         device: "Device" = "auto",
         random_state: Any = None,
         verbose: int = 0,
+        backbone: str | None = None,
     ) -> None:
         # written out, since scikit-learn reads the parameters from this signature
         super().__init__(
@@ -136,6 +150,7 @@ class ICTClassifier(SemiSupervisedClassifier):
             device=device,
             random_state=random_state,
             verbose=verbose,
+            backbone=backbone,
         )
 
     def _method(self, inputs: Array) -> str:

@@ -1,6 +1,7 @@
 """`ict fit`: from a user's files to a model folder with predictions, a report and a measured accuracy."""
 
 import time
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -9,14 +10,16 @@ from ict.base.array_types import Array
 from ict.base.errors import UserError
 from ict.base.files import check_folder, check_outside
 from ict.base.new_folder import NewFolder, new_folder
-from ict.data.array_inputs import fit_inputs
+from ict.data.array_inputs import fit_features, fit_inputs
 from ict.data.labels import encode
 from ict.data.user.subsets import GivenSubsets, arrange
 from ict.estimators import AUTO
 from ict.estimators.auto import choose
 from ict.estimators.calibrate import calibrate
+from ict.estimators.embedding import METHOD, on_features
 from ict.estimators.fitter import Fitter, Look
 from ict.experts.graph import GRAPH, GraphPropagation
+from ict.fit.embedded import Embedded
 from ict.fit.holdout import hold_out
 from ict.fit.outputs import Fit, Written, origin, write_outputs
 from ict.models.saved_model import SavedModel, unfinished
@@ -26,7 +29,15 @@ _FOLLOWED = 1000  # unlabeled examples on which a network's confidence is logged
 _ROOM = 50_000_000  # bytes on disk for a network, a report and predictions
 
 
-def fit_files(given: GivenSubsets, out: Path, method: str, fitter: Fitter, seed: int, command: str = "") -> Written:
+def fit_files(
+    given: GivenSubsets,
+    out: Path,
+    method: str,
+    fitter: Fitter,
+    seed: int,
+    command: str = "",
+    embedded: Embedded | None = None,
+) -> Written:
     """Train, measure the accuracy on held-out labeled examples, and write the model and its outputs.
 
     The folder appears complete, or not at all if training is interrupted before there is a model.
@@ -38,7 +49,7 @@ def fit_files(given: GivenSubsets, out: Path, method: str, fitter: Fitter, seed:
     needed = _ROOM + given.data.x[:1].nbytes * len(given.data.y) * (method in (AUTO, GRAPH))  # a graph holds its rows
     with new_folder(out, needed) as folder:
         _check_free(out)  # check again: another process may have written it in the meantime
-        return _fit(given, folder, method, fitter, seed, command)
+        return _fit(given, folder, method, fitter, seed, command, embedded)
 
 
 def _check_free(out: Path) -> None:
@@ -46,7 +57,15 @@ def _check_free(out: Path) -> None:
         raise UserError(f"{out} already holds a model: name another folder with --out.")
 
 
-def _fit(given: GivenSubsets, folder: NewFolder, method: str, fitter: Fitter, seed: int, command: str) -> Written:
+def _fit(
+    given: GivenSubsets,
+    folder: NewFolder,
+    method: str,
+    fitter: Fitter,
+    seed: int,
+    command: str,
+    embedded: Embedded | None,
+) -> Written:
     data = given.data
     known = encode(data.y, len(data.y))
     if len(known.classes) < 2:
@@ -54,7 +73,12 @@ def _fit(given: GivenSubsets, folder: NewFolder, method: str, fitter: Fitter, se
     began, n_classes = time.monotonic(), len(known.classes)
     rows = arrange(given, known.labels, lambda labels: hold_out(labels, seed))
     x, labels = data.x[rows.train], known.labels[rows.train]
-    inputs = fit_inputs(x)
+    if embedded is None:
+        inputs = fit_inputs(x)
+    else:
+        inputs = fit_features(x, prod(data.beside) if data.beside else 0)
+        method = METHOD if method == AUTO else method
+        fitter = on_features(fitter, method)
     ready = inputs(x)
     valid = (inputs(data.x[rows.valid]), known.labels[rows.valid]) if len(rows.valid) else None
     look = Look(valid, _spread(ready[labels < 0]))
@@ -70,7 +94,8 @@ def _fit(given: GivenSubsets, folder: NewFolder, method: str, fitter: Fitter, se
     guesses = choice.guesses if choice else None
     calibration = calibrate(fitter, method, fitted, ready, labels, valid, n_classes, seed, guesses)
     classes = tuple(map(str, known.classes))
-    model = SavedModel(fitted, inputs, classes, data.columns, calibration.temperature, calibration.said)
+    used = None if embedded is None else embedded.used(data)
+    model = SavedModel(fitted, inputs, classes, data.columns, calibration.temperature, calibration.said, used)
     fit = Fit(
         method=method,
         choice=choice,
@@ -80,6 +105,7 @@ def _fit(given: GivenSubsets, folder: NewFolder, method: str, fitter: Fitter, se
         rows=rows,
         seed=seed,
         origin=origin(fitted, command=command, seed=seed, seconds=time.monotonic() - began),
+        embedded=embedded,
     )
     return write_outputs(folder, model, fit)
 

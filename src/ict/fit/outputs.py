@@ -1,12 +1,13 @@
 """The files that `ict fit` writes: the model, predictions, suggestions of what to label next, and a report."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from ict.base.array_types import Array, Rows
 from ict.base.errors import UserError
@@ -20,6 +21,7 @@ from ict.estimators.auto import Choice
 from ict.estimators.calibrate import Calibration
 from ict.experiment.provenance import provenance
 from ict.experts.graph import GraphPropagation
+from ict.fit.embedded import Embedded
 from ict.fit.holdout import TEST_ENOUGH, score
 from ict.fit.label_next import Suggestion, reason, suggest
 from ict.fit.predict import prediction_lines, write_lines
@@ -44,6 +46,7 @@ class Fit:
     rows: Subsets
     seed: int
     origin: dict[str, str]
+    embedded: Embedded | None = None  # where the examples are a backbone's features
 
 
 class Written(NamedTuple):
@@ -55,6 +58,9 @@ class Written(NamedTuple):
 
 def write_outputs(folder: NewFolder, model: SavedModel, fit: Fit) -> Written:
     """Write the folder and return a summary. The model is written first, so that a later error does not lose it."""
+    if fit.embedded is not None:
+        model, notes = fit.embedded.carried_by(model, folder.path)
+        fit = replace(fit, data=replace(fit.data, remarks=(*fit.data.remarks, *notes)))
     network = model.network if isinstance(model.network, TrainedNetwork) else None
     unfinished = (
         f"training was interrupted after {network.n_updates} updates" if network and network.interrupted else ""
@@ -127,7 +133,7 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit, unfinished: str
             no_validation=_NO_VALIDATION,
             names=names,
             probs=probs,
-            image=(lambda row: data.x[unlabeled[row]]) if data.x.ndim > 2 else None,
+            image=_pictures(data, unlabeled),
             suggestions=suggestions,
             remarks=remarks,
             origin=fit.origin,
@@ -141,6 +147,14 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit, unfinished: str
     files = ", ".join(f"{out / name}" for name in ("model.safetensors", "predictions.csv", "next.csv", "report.html"))
     validation = f"validation: {about['validation']}" if len(rows.valid) else ""
     return "\n".join(filter(None, [*lines, accuracy, validation, fit.calibration.said, files]))
+
+
+def _pictures(data: UserData, rows: Rows) -> Callable[[int], NDArray[np.uint8]] | None:
+    """The images of some rows, where there are any."""
+    if data.image is not None:
+        picture = data.image
+        return lambda row: picture(int(rows[row]))
+    return (lambda row: data.x[rows[row]]) if data.x.ndim > 2 else None
 
 
 def predicted(model: SavedModel, x: Array, rows: Rows) -> Array:

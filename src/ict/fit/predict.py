@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from ict.base.errors import UserError
 from ict.base.files import check_outside, replacing
-from ict.data.user.read import stream_data
-from ict.data.user.records import Chunk, Progress
-from ict.data.user.remarks import counted, images_left_out, made_gray, rows_left_out
+from ict.data.user.read import item_kind, stream_data
+from ict.data.user.records import Chunk, Progress, Stream
+from ict.data.user.remarks import counted, images_left_out, made_gray, rows_left_out, unlike_the_model
+from ict.engine.device import Device
 from ict.models.saved_model import SavedModel, load_model
 
 STDOUT = Path("-")
@@ -28,12 +29,14 @@ def predict_files(
     skip_bad: bool,
     progress: Progress | None = None,
     allow_code: Collection[str] = (),
+    backbone: str | None = None,
+    device: Device = "auto",
 ) -> str:
     """Write predictions for all examples of a file or folder, labeled or not. Returns a summary."""
     if out != STDOUT:
         check_outside(out, path)
     loaded = load_model(model, allow_code)
-    stream = stream_data(path, loaded.inputs.shape, loaded.columns, skip_bad)
+    stream = _stream(loaded, path, skip_bad, backbone, device)
     done, bad, grayed = 0, list[str](), list[str]()
 
     def watched() -> Iterator[Chunk]:
@@ -52,6 +55,19 @@ def predict_files(
     left_out = images_left_out(bad) if path.is_dir() else rows_left_out(bad)
     lines = [*stream.remarks, *left_out, *made_gray(grayed), loaded.calibration]
     return "\n".join([*lines, f"{counted(done, 'prediction', 'predictions')}: {out}"])
+
+
+def _stream(model: SavedModel, path: Path, skip_bad: bool, backbone: str | None, device: Device) -> Stream:
+    shape, used = model.inputs.shape, model.backbone
+    if used is None:
+        if backbone is not None:
+            raise UserError(f"the model was fitted without a backbone: leave out --backbone {backbone}.")
+        return stream_data(path, shape, model.columns, skip_bad)
+    embed = used.open(device, backbone)
+    kind = item_kind(path, used.text_column)
+    if kind == "numbers":
+        raise unlike_the_model(path, "numbers", shape)
+    return stream_data(path, shape, (), skip_bad, embed, used.beside, used.text_column)
 
 
 def write_predictions(out: Path, model: SavedModel, chunks: Iterable[Chunk]) -> None:

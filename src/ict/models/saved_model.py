@@ -28,6 +28,7 @@ from ict.experiment.run_folder import serialized
 from ict.experts.graph import GRAPH, GraphPropagation
 from ict.experts.temperature import tempered
 from ict.models.trained_network import TrainedNetwork
+from ict.models.used_backbone import UsedBackbone
 from ict.networks import NETWORKS
 
 CONFIG = "config.json"
@@ -45,6 +46,7 @@ class SavedModel:
     columns: tuple[str, ...] = ()  # the feature columns, if it was fitted to a table
     temperature: float = 1.0  # of the probabilities
     calibration: str = "Probabilities are the model's own and not calibrated."
+    backbone: UsedBackbone | None = None  # whose features the examples are
 
     def predict_proba(self, x: NDArray[Any]) -> NDArray[Any]:
         return tempered(self.network.predict_proba(self.inputs(x)), self.temperature)
@@ -65,6 +67,8 @@ def save_model(folder: Path, model: SavedModel, about: dict[str, Any], unfinishe
         "temperature": model.temperature,
         "calibration": model.calibration,
     }
+    if model.backbone is not None:
+        config["backbone"] = model.backbone.to_config()
     if isinstance(model.network, TrainedNetwork):
         config |= {"updates": model.network.n_updates, "recipe": model.network.recipe}
         tensors = model.network.module.state_dict()
@@ -102,7 +106,9 @@ def load_model(folder: Path, allow_code: Collection[str] = ()) -> SavedModel:
     if config.get("format") not in _READ:
         raise UserError(f"{folder}/config.json has format {config.get('format')}: this version reads 1 and {FORMAT}.")
     try:
-        inputs = ArrayInputs(**{**config["inputs"], "shape": tuple(config["inputs"]["shape"])})
+        tuples = {key: tuple(config["inputs"].get(key, ())) for key in ("shape", "blocks")}
+        inputs = ArrayInputs(**{**config["inputs"], **tuples})
+        backbone = UsedBackbone.from_config(config["backbone"], folder) if "backbone" in config else None
         classes, columns = tuple(labels["classes"]), tuple(config.get("columns", ()))
         temperature = float(config.get("temperature", 1.0))
         if not 0 < temperature < float("inf"):
@@ -120,7 +126,7 @@ def load_model(folder: Path, allow_code: Collection[str] = ()) -> SavedModel:
     if config.get("unfinished"):
         warnings.warn(f"the model in {folder} is unfinished: {config['unfinished']}.", stacklevel=2)
     calibration = str(config.get("calibration", SavedModel.calibration))
-    return SavedModel(network, inputs, classes, columns, temperature, calibration)
+    return SavedModel(network, inputs, classes, columns, temperature, calibration, backbone)
 
 
 def _digest(classes: Sequence[str]) -> str:
@@ -175,6 +181,7 @@ def _card(model: SavedModel, about: dict[str, Any]) -> str:
         "",
         f"- classes: {len(model.classes)} (`labels.json`)",
         f"- an example: {'x'.join(map(str, model.inputs.shape))} numbers, scaled as `config.json` says",
+        *([f"- features by {model.backbone.name}, licence: {model.backbone.licence}"] if model.backbone else []),
         *(f"- {name}: {value}" for name, value in about.items() if isinstance(value, str | int | float)),
         "",
         model.calibration,

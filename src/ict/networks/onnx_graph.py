@@ -16,7 +16,7 @@ from ict.base.array_types import Array
 from ict.base.errors import UserError
 
 OPSET = 18
-Run = Callable[[Array], list[Array]]  # from one input to all outputs
+Run = Callable[..., list[Array]]  # the inputs to all outputs
 
 
 def graph_of(network: nn.Module, example: Array, inputs: str, outputs: Sequence[str], dynamic: dict[int, str]) -> Any:
@@ -47,22 +47,22 @@ def graph_of(network: nn.Module, example: Array, inputs: str, outputs: Sequence[
     return proto
 
 
-def runtime(model: bytes, inputs: str) -> tuple[Run, str]:
-    """A function that runs an ONNX model, and its name: onnxruntime, else the slow reference of the onnx package."""
+def runtime(model: bytes, *inputs: str) -> tuple[Run, str]:
+    """What runs an ONNX model here, and its name: onnxruntime, else the slow reference of the onnx package."""
     try:
         onnxruntime = importlib.import_module("onnxruntime")
     except ImportError:
         session = importlib.import_module("onnx.reference").ReferenceEvaluator(
             package("onnx").load_model_from_string(model)
         )
-        return lambda x: session.run(None, {inputs: x}), "the reference of onnx"
+        return lambda *x: session.run(None, dict(zip(inputs, x, strict=True))), "the reference of onnx"
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3  # hides warnings about graphs that run correctly
     available = onnxruntime.get_available_providers()
     providers = [name for name in ("CUDAExecutionProvider", "CPUExecutionProvider") if name in available]
     session = onnxruntime.InferenceSession(model, options, providers=providers)
-    return lambda x: [np.asarray(output) for output in session.run(None, {inputs: x})], "onnxruntime"
+    return lambda *x: [np.asarray(y) for y in session.run(None, dict(zip(inputs, x, strict=True)))], "onnxruntime"
 
 
 def package(name: str) -> Any:

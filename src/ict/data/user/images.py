@@ -40,7 +40,7 @@ def read(folder: Path, options: ReadOptions) -> UserData:
     bad = dict.fromkeys(linked, "is a link to a folder, which is not followed")
     headers = _headers(folder, names, bad)
     refuse(folder, bad, options.skip_bad)
-    size = options.size or (_automatic_size(headers) if headers else 1)
+    size = options.size or (_size_for(_shorter_sides(headers)) if headers else 1)
     x: Array
     beside: tuple[int, ...] = ()
     if options.embed is None:
@@ -166,9 +166,12 @@ def _headers(folder: Path, names: list[str], bad: dict[str, str]) -> dict[str, H
     return headers
 
 
-def _automatic_size(headers: dict[str, Header]) -> int:
-    shorter = median(min(header.sides) for header in headers.values())
-    return int(min(max(8 * int(shorter / 8 + 0.5), 8), 64))
+def _shorter_sides(headers: dict[str, Header]) -> list[int]:
+    return [min(header.sides) for header in headers.values()]
+
+
+def _size_for(shorter_sides: Sequence[int]) -> int:
+    return int(min(max(8 * int(median(shorter_sides) / 8 + 0.5), 8), 64))
 
 
 def _decoded(folder: Path, headers: dict[str, Header], options: ReadOptions, bad: dict[str, str]) -> Pixels:
@@ -218,7 +221,9 @@ def _embedded(
     bad |= (reasons := {names[place]: why for place, why in newly_bad.items()})
     refuse(folder, reasons, options.skip_bad)
     good = [name for name in names if name not in bad]
-    beside = _beside(headers) if options.beside is None else options.beside
+    beside = options.beside
+    if beside is None:
+        beside = pixels_beside(_shorter_sides(headers), gray=all(header.gray for header in headers.values()))
     return _with_pixels(folder, good, features, beside, headers), beside
 
 
@@ -253,12 +258,15 @@ def _squares(
         yield image if isinstance(image, str) else image[0]
 
 
-def _beside(headers: dict[str, Header]) -> tuple[int, ...]:
-    """The shape of the pixels used in addition to features; () for large images, for which features are enough."""
-    if not headers or median(min(header.sides) for header in headers.values()) > _SMALL:
+def pixels_beside(shorter_sides: Sequence[int], gray: bool) -> tuple[int, ...]:
+    """The shape of the pixels used in addition to features: those of small gray images, () for others.
+
+    They raise the accuracy on small gray images and lower it on small photos in color: benchmarks/backbones.py.
+    """
+    if not len(shorter_sides) or not gray or median(shorter_sides) > _SMALL:
         return ()
-    side = min(_automatic_size(headers), _BESIDE)
-    return (side, side) if all(header.gray for header in headers.values()) else (side, side, 3)
+    side = min(_size_for(shorter_sides), _BESIDE)
+    return (side, side)
 
 
 def _with_pixels(

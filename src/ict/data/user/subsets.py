@@ -10,7 +10,7 @@ from ict.base.array_types import Rows
 from ict.base.errors import UserError
 from ict.data.labels import UNLABELED
 from ict.data.user.read import read_data
-from ict.data.user.records import Progress, UserData
+from ict.data.user.records import Embed, Progress, UserData
 from ict.data.user.remarks import counted, listed
 
 Choose = Callable[[Rows], tuple[Rows, Rows]]  # from labels, -1 where unknown, to validation rows and test rows
@@ -46,9 +46,20 @@ def read_subsets(
     size: int | None = None,
     skip_bad: bool = False,
     progress: Progress | None = None,
+    embed: Embed | None = None,
+    text_column: str | None = None,
 ) -> GivenSubsets:
     """Read data with `read_data`, and subsets of the same kind, which must contain their labels."""
-    data = read_data(path, labels=labels, label_column=label_column, size=size, skip_bad=skip_bad, progress=progress)
+    data = read_data(
+        path,
+        labels=labels,
+        label_column=label_column,
+        size=size,
+        skip_bad=skip_bad,
+        progress=progress,
+        embed=embed,
+        text_column=text_column,
+    )
     classes = {label for label in data.y if label is not None}
     pieces, rows, start = [data], {}, len(data.names)
     for name, source in (("valid", valid), ("test", test)):
@@ -62,6 +73,9 @@ def read_subsets(
             gray=data.x.ndim == 3 if images else None,
             skip_bad=skip_bad,
             progress=progress,
+            embed=embed,
+            beside=data.beside,
+            text_column=text_column,
         )
         pieces.append(_alike(subset, source, data, path, classes))
         rows[name] = np.arange(start, start + len(subset.names))
@@ -141,7 +155,7 @@ def _alike(subset: UserData, source: Path, data: UserData, path: Path, classes: 
             f"{source} holds examples of the shape {x.shape[1:]}, but {path} of {data.x.shape[1:]}: make them alike."
         )
     remarks = tuple(f"{source}: {remark}" for remark in subset.remarks)
-    return UserData(x, subset.y, names, remarks, subset.columns)
+    return UserData(x, subset.y, names, remarks, subset.columns, subset.beside)
 
 
 def _joined(pieces: list[UserData]) -> UserData:
@@ -151,4 +165,6 @@ def _joined(pieces: list[UserData]) -> UserData:
         tuple(name for piece in pieces for name in piece.names),
         tuple(remark for piece in pieces for remark in piece.remarks),
         pieces[0].columns,
+        pieces[0].beside,
+        pieces[0].image,  # of the first rows, which alone may be unlabeled
     )

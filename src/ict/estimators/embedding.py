@@ -1,0 +1,88 @@
+"""A backbone's features of arrays of images and lists of strings, and how a method is fitted to features."""
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from ict.backbones import PHOTOS, open_backbone
+from ict.backbones.embedder import AUTO, Embedder, embedder
+from ict.base.array_types import Array
+from ict.base.errors import UserError
+from ict.data.array_inputs import ArrayInputs, fit_features, has_channels_last
+from ict.data.user.image_file import square
+from ict.data.user.images import pixels_beside
+from ict.engine.device import Device
+from ict.estimators.default_recipes import is_anchored
+from ict.estimators.fitter import Fitter
+
+METHOD = "anchored"  # what is fitted to features unless a method is named
+SETTINGS = ("anchor.experts=features",)
+
+
+@dataclass
+class Embedding:
+    """A backbone and the shape of the pixels that stand behind its features."""
+
+    embed: Embedder
+    beside: tuple[int, ...] = ()
+    texts: bool = False
+
+    def __call__(self, x: Any) -> Array:
+        """Features [n, f] of examples like those that it was made for."""
+        if self.texts:
+            return self.embed.texts(_strings(x), None, None)
+        images = _images(x)
+        features = self.embed.images(images)
+        if not self.beside:
+            return features
+        if images.ndim != 3:
+            raise UserError(f"X has images of the shape {images.shape[1:]}, but fit saw gray ones: give such.")
+        pixels = np.stack([square(Image.fromarray(image), self.beside[0]) for image in images])
+        return np.concatenate([features, pixels.reshape(len(pixels), -1).astype(np.float32)], axis=1)
+
+    def inputs(self, features: Array) -> ArrayInputs:
+        """How features are scaled."""
+        return fit_features(features, prod(self.beside) if self.beside else 0)
+
+
+def embedding_for(name: str, x: Any, device: Device) -> Embedding:
+    """What embeds the examples `x`: strings, or images as uint8."""
+    if _holds_strings(x):
+        embed = embedder(name, "texts", device)
+        assert embed is not None, "texts always have a backbone"
+        return Embedding(embed, texts=True)
+    images = _images(x)
+    embed = Embedder(open_backbone(PHOTOS if name == AUTO else name, device))
+    sides = list(images.shape[1:3])
+    return Embedding(embed, pixels_beside([min(sides)], gray=images.ndim == 3))
+
+
+def on_features(fitter: Fitter, method: str) -> Fitter:
+    """A fitter whose experts know that they get features."""
+    return replace(fitter, settings=(*SETTINGS, *fitter.settings)) if is_anchored(method) else fitter
+
+
+def _holds_strings(x: Any) -> bool:
+    return isinstance(x, list | tuple | np.ndarray) and len(x) > 0 and isinstance(x[0], str)
+
+
+def _strings(x: Any) -> list[str]:
+    if not _holds_strings(x) or not all(isinstance(text, str) for text in x):
+        raise UserError("X holds something other than strings, which fit saw: give strings.")
+    return [str(text) for text in x]
+
+
+def _images(x: Any) -> Array:
+    images = np.asarray(x)
+    if images.dtype != np.uint8 or images.ndim not in (3, 4) or not images.size:
+        raise UserError(
+            f"X has the shape {images.shape} of {images.dtype}: a backbone takes strings or images as uint8, "
+            "[n, h, w] or [n, h, w, 3]."
+        )
+    if images.ndim == 4:
+        images = images if has_channels_last(images.shape) else images.transpose(0, 2, 3, 1)
+        images = images[..., 0] if images.shape[3] == 1 else images
+    return np.ascontiguousarray(images)

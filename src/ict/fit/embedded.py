@@ -1,0 +1,52 @@
+"""A fit on a backbone's features: which method, which settings, and what the model's folder holds of the backbone."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ict.backbones.embedder import AUTO, NONE, Embedder, embedder
+from ict.base.errors import UserError
+from ict.data.user.read import item_kind
+from ict.data.user.records import UserData
+from ict.engine.device import Device
+from ict.estimators import AUTO as AUTO_METHOD
+from ict.estimators.embedding import METHOD
+from ict.models.saved_model import SavedModel
+from ict.models.used_backbone import UsedBackbone
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """What the examples were embedded with."""
+
+    embed: Embedder
+    text_column: str | None = None
+    carry: bool = True  # a copy of the backbone in the model's folder
+
+    def used(self, data: UserData) -> UsedBackbone:
+        return UsedBackbone.of(self.embed, data.beside, self.text_column)
+
+    def carried_by(self, model: SavedModel, folder: Path) -> tuple[SavedModel, tuple[str, ...]]:
+        """The model with a copy of its backbone in the folder, if there can be one, and what to say of it."""
+        assert model.backbone is not None
+        name = model.backbone.name
+        note = f"features by {name}, licence: {model.backbone.licence}; --backbone {NONE} trains on the pixels instead"
+        if not self.carry:
+            return model, (note.partition(";")[0], f"the folder has no copy of {name}, which predicting needs")
+        try:
+            return replace(model, backbone=model.backbone.carried(folder, self.embed)), (note,)
+        except UserError as problem:
+            return model, (note, f"the folder has no copy of {name}: {problem}")
+
+
+def choose_backbone(
+    path: Path, name: str, method: str, size: int | None, text_column: str | None, device: Device
+) -> Embedder | None:
+    """What embeds the examples of `path`. With `auto` a named method other than the default or a size means pixels."""
+    kind = item_kind(path, text_column)
+    if kind == "numbers" and name not in (AUTO, NONE):
+        raise UserError(f"{path} holds arrays or numbers: embed images with 'ict embed' first, then fit to its file.")
+    if name == AUTO and kind == "photos" and (size is not None or method not in (AUTO_METHOD, METHOD)):
+        return None
+    if size is not None and name != NONE:
+        raise UserError(f"size={size} is for training on pixels: leave it out, or add --backbone {NONE}.")
+    return embedder(name, kind, device)
