@@ -103,12 +103,12 @@ class EfficientNetLite0(nn.Module):
 def open_packaged(device: torch.device) -> Backbone:
     """By onnxruntime on a CPU, by torch on a GPU."""
     if device.type == "cuda":
-        return _by_torch(device)
-    model = once(SHA256 + PREPARATION.to_json(), lambda: _by_torch(device).onnx())
+        return by_torch(device)
+    model = once(SHA256 + PREPARATION.to_json(), lambda: by_torch(device).onnx())
     return OnnxBackbone(NAME, SHA256, LICENCE, PREPARATION, model)
 
 
-def _by_torch(device: torch.device) -> TorchBackbone:
+def by_torch(device: torch.device) -> TorchBackbone:
     return TorchBackbone(NAME, SHA256, LICENCE, PREPARATION, network(), device)
 
 
