@@ -53,8 +53,8 @@ MUTANTS = {
     ),
     "the teacher is the student": Mutant(
         "engine/step.py",
-        "Forward(state.evaluated, gradient=False)",
-        "Forward(state.student, gradient=False)",
+        "forward(state.evaluated, gradient=False)",
+        "forward(state.student, gradient=False)",
         STEPS,
     ),
     "gradient through the teacher": Mutant(
@@ -136,9 +136,9 @@ MUTANTS = {
         RUN + "the_saved_error_is_the_networks_error",
     ),
     "the test set chooses the best model": Mutant(
-        "experiment/run.py",
-        "valid = _on_device(job.valid, target)",
-        "valid = _on_device(job.data.test, target)",
+        "experiment/training.py",
+        "valid = job.valid",
+        "valid = job.data.test",
         RUN + "the_test_set_is_read_only_after_the_last_update",
     ),
     "padding after standardisation": Mutant(

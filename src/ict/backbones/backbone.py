@@ -1,4 +1,4 @@
-"""What every backbone is: a frozen network that turns photos or texts into rows of features."""
+"""The interface of backbones: frozen networks that turn photos or texts into rows of features."""
 
 import hashlib
 from collections.abc import Callable
@@ -17,8 +17,8 @@ Features = NDArray[np.float32]
 class Backbone(Protocol):
     """`prepare` is cheap and for one item; `embed` takes prepared items and runs the network."""
 
-    name: str  # as a user gives it
-    digest: str  # of the weights
+    name: str  # the user's name for it
+    digest: str  # hash of the weights
     licence: str
     preparation: Preparation  # travels with the weights
 
@@ -33,14 +33,14 @@ class Backbone(Protocol):
 
 
 def identity(backbone: Backbone) -> str:
-    """Equal for backbones that give the same features: a digest of weights and preparation."""
+    """A hash of weights and preparation, equal for backbones with the same features."""
     return hashlib.sha256(f"{backbone.digest}\n{backbone.preparation.to_json()}".encode()).hexdigest()
 
 
 def embed_in_batches(
     run: Callable[[Array], Array], rows: Rows, preparation: Preparation, size: int, name: str
 ) -> Features:
-    """run(batch) over prepared items; texts in the order of their lengths, so that little is filled up."""
+    """run(batch) over prepared items. Texts are sorted by length, so that little padding is needed."""
     order = np.arange(len(rows))
     if not isinstance(preparation, Pixels):
         order = np.argsort([len(row) for row in rows], kind="stable")

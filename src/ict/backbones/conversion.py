@@ -1,4 +1,4 @@
-"""Networks of torch to ONNX, once: conversions are cached, since they take seconds and onnxruntime is much faster."""
+"""Converts torch networks to ONNX, for which onnxruntime is much faster. Conversions take seconds and are cached."""
 
 import hashlib
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def described(proto: Any, preparation: Preparation, licence: str) -> bytes:
 
 
 def once(digest: str, make: Callable[[], bytes]) -> bytes:
-    """What `make` makes of the weights with this digest, from the cache where it is there and whole."""
+    """The result of `make` for the weights with this hash, from the cache if it is there and intact."""
     folder = cache_folder()
     if folder is None:
         return make()
@@ -67,5 +67,5 @@ def once(digest: str, make: Callable[[], bytes]) -> bytes:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, hashlib.sha256(made).digest() + made)
     except OSError:
-        pass  # a cache that cannot be written costs seconds, not the result
+        pass  # without a cache the conversion is only repeated next time
     return made

@@ -1,4 +1,4 @@
-"""Features of photos and texts, while they are read or in memory: computed once and remembered."""
+"""Computes features of photos and texts, during reading or from memory, once; then they are cached."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,7 +29,7 @@ Squares = Callable[[Sequence[int]], Iterator[NDArray[np.uint8] | str]]
 
 
 class Embedder:
-    """One backbone, and the features that it has given before. Without one, words are fitted to the first texts."""
+    """A backbone with a cache of its features. If it is None, TF-IDF is fitted to the first texts."""
 
     def __init__(self, backbone: Backbone | None) -> None:
         self._backbone = backbone
@@ -42,23 +42,23 @@ class Embedder:
 
     @property
     def side(self) -> int:
-        """Of the squares that photos are decoded to."""
+        """The side of the squares to which photos are decoded."""
         return self._pixels.size
 
     def photos(
         self, digests: Sequence[bytes], squares: Squares, source: Path, progress: Progress | None
     ) -> tuple[Features, dict[int, str]]:
-        """Features of files with these digests, and why the others cannot be read, by their place."""
+        """The features of files with these hashes, and by position the reasons why the others cannot be read."""
         _ = self._pixels  # a backbone of texts is refused
         return self._remembered(digests, squares, source, progress)
 
     def squares(self, squares: Sequence[Array]) -> Features:
-        """Features of decoded photos, which are not remembered."""
+        """The features of decoded photos, without the cache."""
         _ = self._pixels
         return self.backbone.embed(squares)
 
     def texts(self, texts: Sequence[str], source: Path | None, progress: Progress | None) -> Features:
-        """Features of texts, remembered; the first ones are what a backbone without weights is fitted to."""
+        """The features of texts, cached. A backbone without weights is fitted to the first texts."""
         if self._backbone is None:
             self._backbone = fit_words(list(texts))
             return self.texts_now(texts)
@@ -71,12 +71,12 @@ class Embedder:
         return self._remembered(digests, prepared, source, progress)[0]
 
     def texts_now(self, texts: Sequence[str]) -> Features:
-        """Features of texts, which are not remembered."""
+        """The features of texts, without the cache."""
         self._refuse_texts()
         return self.backbone.embed([self.backbone.prepare(text) for text in texts])
 
     def images(self, images: Array) -> Features:
-        """Features of an array of images, uint8 [n, h, w] or [n, h, w, c], remembered."""
+        """The features of an array of images, uint8 [n, h, w] or [n, h, w, c], cached."""
         digests = [hashlib.blake2b(repr(image.shape).encode() + image.tobytes()).digest() for image in images]
 
         def prepared(places: Sequence[int]) -> Iterator[Array]:
@@ -126,7 +126,7 @@ class Embedder:
 
 
 def embedder(name: str, items: Items, device: Device) -> Embedder | None:
-    """What embeds such items: the backbone of a name, or `auto` for the packaged one where it is installed."""
+    """The embedder for items of a kind: a named backbone, or with `auto` the packaged one if it is installed."""
     if name == NONE or (name == AUTO and items == "numbers"):
         return None
     if name == AUTO and items == "photos":

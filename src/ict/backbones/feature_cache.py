@@ -1,4 +1,4 @@
-"""Features on disk by the digest of what they were made from, so that ten new photos embed ten.
+"""A cache of features on disk, keyed by the hash of each file or text, so that only new items are embedded.
 
 A backbone has a folder of its own, named after its weights and its preparation. In it every pack is an entry of the
 cache: the features of the items that were new at one time, and their digests.
@@ -14,7 +14,7 @@ from ict.data.user.array_cache import cache_folder, read_entry, why_unusable, wr
 
 
 class FeatureCache:
-    """The features that one backbone has given before; nothing is kept about a `source` that has the cache inside."""
+    """The cached features of one backbone. Nothing is cached if the cache is inside `source`."""
 
     def __init__(self, made_by: str, source: Path | None) -> None:
         folder, why = cache_folder(), why_unusable(source)
@@ -34,7 +34,7 @@ class FeatureCache:
         return self._known[digest]
 
     def add(self, digests: Sequence[bytes], features: Array) -> None:
-        """Remember new ones, on disk where that is possible."""
+        """Add features, on disk if possible."""
         self._known |= dict(zip(digests, features, strict=True))
         if self._folder is None or not len(digests):
             return

@@ -1,4 +1,4 @@
-"""Which backbones there are: ready or how to get them, how large, under which licence."""
+"""The list of backbones: ready or how to install them, their size and licence."""
 
 from importlib.util import find_spec
 from typing import NamedTuple

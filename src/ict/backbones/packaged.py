@@ -1,4 +1,4 @@
-"""Weights that come in a Python package: where they are, without importing it."""
+"""Finds weights in an installed Python package without importing it."""
 
 import hashlib
 from importlib.util import find_spec
@@ -15,7 +15,7 @@ def find_packaged(package: str, file: str) -> Path | None:
 
 
 def packaged_file(package: str, file: str, name: str, extra: str, sha256: str | None = None) -> Path:
-    """The same, or a UserError that says how to get it; its content must have the digest, if that is given."""
+    """The file, or a UserError that says how to install it. Its content must have the given hash, if any."""
     path = find_packaged(package, file)
     if path is None:
         raise UserError(f"backbone {name} is not installed: run `pip install 'ict-ssl[{extra}]'`.")

@@ -1,4 +1,4 @@
-"""From a photo or a text to what a network gets: settings that travel with the weights."""
+"""Prepares a photo or a text for a network. The settings are stored with the weights."""
 
 import importlib
 import json
@@ -21,7 +21,7 @@ LONGEST = 8192  # tokens of a text
 
 @dataclass(frozen=True)
 class Pixels:
-    """A centred square of `size` pixels; the network gets (x / scale - mean) / std."""
+    """A centered square of `size` pixels; the network gets (x / scale - mean) / std."""
 
     size: int
     scale: float
@@ -79,7 +79,7 @@ class Pixels:
 
 @dataclass(frozen=True)
 class Tokens:
-    """Token ids of a text, at most `length` of them; batches are filled up with `pad`."""
+    """Token ids of a text, at most `length`; batches are padded with `pad`."""
 
     tokenizer: str  # the content of a tokenizer.json
     length: int
@@ -130,7 +130,7 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Words:
-    """Numbers of the different words of a text that a vocabulary knows, from 1 on; batches are filled up with 0."""
+    """Indices, from 1 on, of the distinct words of a text that are in a vocabulary; batches are padded with 0."""
 
     vocabulary: tuple[str, ...]
 

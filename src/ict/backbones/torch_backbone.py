@@ -1,4 +1,4 @@
-"""A backbone that torch runs: what a network expects of its input and the network as one module."""
+"""A backbone that runs in torch: the scaling of the input and the network as one module."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -72,7 +72,7 @@ class TorchBackbone:
 
 
 def state_digest(network: nn.Module) -> str:
-    """A digest of a network's weights."""
+    """A hash of a network's weights."""
     total = hashlib.sha256()
     for name, tensor in sorted(network.state_dict().items()):
         raw = tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()

@@ -40,7 +40,7 @@ def open_unfitted(device: torch.device) -> TorchBackbone:  # noqa: ARG001
 
 def fit_words(texts: list[str]) -> TorchBackbone:
     """A backbone for texts like these."""
-    common = 2 if len(texts) > 20 else 1  # a word of one text says nothing of another
+    common = 2 if len(texts) > 20 else 1  # a word in only one text is useless for the others
     vectorizer = TfidfVectorizer(binary=True, min_df=common, max_features=_VOCABULARY)
     try:
         rows = vectorizer.fit_transform(texts)

@@ -1,4 +1,4 @@
-"""The end of a run: its errors, measured once, and its result."""
+"""The end of a run: measures its errors once and makes its result."""
 
 from copy import deepcopy
 

@@ -1,6 +1,6 @@
-"""What result.json holds: the only place that names its keys for writing, and that tells a result from other JSON.
+"""The content of result.json: the only module that names its keys and recognizes a result among other JSON files.
 
-Nothing here imports torch, so that printing results needs none.
+Imports no torch, so that printing results needs none.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ _CURVE_KEYS = ("step", "seconds", "valid_error_student", "valid_error_teacher")
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """A finished run. Errors are fractions, and None where there is no such network or no example to measure on."""
+    """A finished run. Errors are fractions; None if there is no such network or no example."""
 
     recipe: str
     recipe_id: str
@@ -62,7 +62,7 @@ class RunResult:
 
 
 def diverged(recipe: Recipe, seed: int, message: str) -> Result:
-    """In place of the result of a run that diverged."""
+    """The result of a run that diverged."""
     return {"recipe": recipe.name, "recipe_id": recipe.hash, "seed": seed, "diverged": message}
 
 
@@ -72,7 +72,7 @@ def curve(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def is_result(content: Any) -> bool:
-    """Whether a JSON file holds the result of a finished, tested run; other files may lie beside it."""
+    """Whether a JSON file is the result of a finished, tested run."""
     return isinstance(content, dict) and all(isinstance(content.get(key), kind) for key, kind in _FIRST_KEYS.items())
 
 

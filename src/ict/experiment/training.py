@@ -29,7 +29,7 @@ def train_job(
     fast: bool,
     shared: bool,
 ) -> tuple[nn.Module, list[Record]]:
-    """Run every update that is left; the network that the run ends with, and its validation errors along the run.
+    """Run all remaining updates. Returns the final network and the curve of validation errors.
 
     `shared`: ranks share batch norm.
     """

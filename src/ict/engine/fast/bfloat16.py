@@ -1,6 +1,6 @@
-"""Fast mode on a CPU: the eager step, its networks in bfloat16 where the processor has instructions for that.
+"""Fast mode on a CPU: the eager step with networks in bfloat16, if the processor has instructions for it.
 
-Weights, statistics, losses and averages stay float32; convolutions and products round what they read to bfloat16.
+Weights, statistics, losses and averages stay float32; convolutions and matrix products round their inputs to bfloat16.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,13 +14,13 @@ from ict.engine.forward import Forward
 
 
 def in_hardware() -> bool:
-    """Whether bfloat16 is faster than float32 here: without instructions of its own it is many times slower."""
+    """Whether bfloat16 is faster than float32 on this CPU; without special instructions it is many times slower."""
     able = torch.cpu.get_capabilities()
     return torch.backends.mkldnn.is_available() and any(able.get(name) for name in ("avx512_bf16", "amx_bf16"))
 
 
 class HalfForward(Forward):
-    """A network that computes in bfloat16 and answers in float32."""
+    """A network that computes in bfloat16 and returns float32."""
 
     def __init__(self, module: nn.Module, gradient: bool = True) -> None:
         super().__init__(module, gradient)
@@ -44,5 +44,5 @@ class HalfForward(Forward):
 
 
 def evaluator(network: nn.Module) -> Callable[[Tensor], Tensor]:
-    """What predicts as the network does, in bfloat16."""
+    """A function that predicts like the network, in bfloat16."""
     return HalfForward(network, gradient=False)
