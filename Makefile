@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test chaos setup format results clean
+.PHONY: demo test chaos fuzz setup format results clean
 
 setup: .venv/ready
 
@@ -29,6 +29,11 @@ test: setup
 # A kill, an error and a full disk at every file operation of the commands that write; takes more than an hour.
 chaos: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.chaos
+
+# Damaged files of every format that is read: make fuzz N=10000 is the total over all formats.
+N ?= 10000
+fuzz: setup
+	$(BIN)/python -m tests.fuzz.run --cases $(N) --total
 
 format: setup
 	$(BIN)/ruff format .

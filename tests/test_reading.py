@@ -1,8 +1,10 @@
 """Damaged files, absurd values and litter: each ends in one sentence, or is gone."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,11 +19,17 @@ from ict.base.files import read_json, write_atomic, write_json
 from ict.base.reading import reading
 from ict.data.moons import moons
 from ict.data.numpy_file import load_npy, load_npz
+from ict.engine.device import pick_device
 from ict.engine.settings import Train
+from ict.estimators.default_recipes import default_recipe
+from ict.experiment.run import train
+from ict.experiment.run_folder import Folder
 from ict.networks import NETWORKS
 from ict.recipes import find
 from ict.recipes.recipe import from_dict
+from ict.studies.storage import Storage
 from ict.studies.trials import read_seeds
+from tests.tiny import tiny
 
 
 @pytest.mark.parametrize(
@@ -195,3 +203,76 @@ def test_what_a_killed_process_left_is_removed_at_the_next_write(tmp_path: Path)
     mine.write_text("")
     write_atomic(tmp_path / "other.txt", b"whole")
     assert {file.name for file in tmp_path.iterdir()} == {"other.txt", mine.name}
+
+
+# --- interruptions and full disks ---
+
+
+def test_a_closed_terminal_saves_a_checkpoint(tmp_path: Path) -> None:
+    def hang_up(record: dict[str, Any]) -> None:
+        if record["step"] == 4:
+            os.kill(os.getpid(), signal.SIGHUP)
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        train(tiny(), out=tmp_path, log=hang_up)
+    assert caught.value.args == (signal.SIGHUP,)
+    assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-000000004.pt"]
+
+
+def test_a_full_disk_under_the_metrics_names_the_file(tmp_path: Path) -> None:
+    full = Folder(tmp_path)
+    full.metrics = Path("/dev/full")
+    with pytest.raises(UserError, match=r"/dev/full cannot be written \(No space left on device\).*--resume"):
+        full.add_metrics({"step": 1})
+
+
+@pytest.mark.parametrize("device", ["tpu", "", None])
+def test_an_unknown_device_is_named_so(device: Any) -> None:
+    with pytest.raises(UserError, match="unknown device"):
+        pick_device(device)
+
+
+@pytest.mark.parametrize("steps", [0, -5])
+def test_no_steps_are_not_the_default(steps: int) -> None:
+    with pytest.raises(UserError, match=f"steps is {steps}: it must be above 0"):
+        default_recipe("ict", (3,), 100, steps)
+
+
+def test_a_storage_that_is_something_else_stays_alone(tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    path = tmp_path / "notes.txt"
+    path.write_text("my notes")
+    with pytest.raises(UserError, match="not a database"):
+        Storage(f"sqlite:///{path}").connect()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_worker_stops_when_its_parent_is_killed(tmp_path: Path) -> None:
+    """Although it says nothing for an hour."""
+    code = (
+        "import os, sys, time, pathlib\n"
+        "from ict.experiment.pool import crew\n"
+        "def slow(pipe, path):\n"
+        "    pathlib.Path(path).write_text(str(os.getpid()))\n"
+        "    time.sleep(3600)\n"
+        "if __name__ == '__main__':\n"
+        "    with crew(1, slow) as pipes:\n"
+        "        pipes[0].send(sys.argv[1])\n"
+        "        time.sleep(3600)\n"
+    )
+    (tmp_path / "parent.py").write_text(code)
+    noted = tmp_path / "worker"
+    parent = subprocess.Popen([sys.executable, tmp_path / "parent.py", noted])
+    try:
+        _until(lambda: noted.exists() and noted.read_text() != "")
+    finally:
+        parent.kill()
+        parent.wait()
+    _until(lambda: not Path(f"/proc/{noted.read_text()}").exists())
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

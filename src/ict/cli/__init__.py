@@ -82,6 +82,8 @@ def main() -> None:
         fail(f"{problem} The last good checkpoint is still there.", 1)
     except RankLost as problem:
         fail(f"{problem} Run the same command with --resume to continue from the last checkpoint.", 1)
+    except MemoryError:
+        fail("there is not enough memory: use fewer or smaller examples, or a smaller batch or network.", 2)
     except OSError as problem:
         if problem.filename is None and problem.strerror is None:
             raise

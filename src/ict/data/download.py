@@ -3,8 +3,8 @@
 import errno
 import hashlib
 import re
+import shutil
 import tarfile
-import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,10 +16,12 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from ict.base.errors import UserError, unknown
+from ict.base.files import remove_leftovers, temporary_beside
 from ict.data import DATASETS
 
 TIMEOUT = 30.0  # seconds without a byte
 CHUNK = 1 << 20
+LARGEST = 1_000_000_000  # bytes; the official files are below 200 MB
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,11 @@ def _receive(response: Any, url: str, part: Path, report: Callable[[str], None])
         while chunk := _read(response, url, part):
             out.write(chunk)
             received += len(chunk)
+            if out.tell() > LARGEST:
+                out.truncate(0)
+                raise UserError(
+                    f"{url} sends more than {_mb(LARGEST)}, so it is not the official file: use another mirror."
+                )
             if received - reported >= 16 * CHUNK:
                 report(f"{_mb(received)} of {_mb(int(length))}" if length else _mb(received))
                 reported = received
@@ -142,19 +149,22 @@ def _read(response: Any, url: str, part: Path) -> bytes:
 
 
 def _unpack(archive: Path, target: Path) -> None:
-    with (
-        _writing(target),
-        tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as temporary,
-    ):
-        try:
-            with tarfile.open(archive) as tar:
-                tar.extractall(temporary, filter="data")
-        except (tarfile.TarError, EOFError, zlib.error) as error:
-            raise UserError(
-                f"{archive} cannot be unpacked safely ({error}): delete it and download it again."
-            ) from None
-        (Path(temporary) / target.name).replace(target)
-        archive.unlink()
+    temporary = temporary_beside(target)
+    remove_leftovers(target.parent)
+    try:
+        with _writing(target):
+            temporary.mkdir()
+            try:
+                with tarfile.open(archive) as tar:
+                    tar.extractall(temporary, filter="data")
+            except (tarfile.TarError, EOFError, zlib.error) as error:
+                raise UserError(
+                    f"{archive} cannot be unpacked safely ({error}): delete it and download it again."
+                ) from None
+            (temporary / target.name).replace(target)
+            archive.unlink()
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """Writes a folder of shards, completely or not at all."""
 
-import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from ict.base.errors import UserError
 from ict.base.fields import positive
-from ict.base.files import write_json
+from ict.base.files import remove_leftovers, temporary_beside, write_json
 from ict.data.dataset import Dataset
 from ict.data.shards import DTYPES, FORMAT, INDEX, SUBSETS, digest
 
@@ -73,9 +72,11 @@ def _whole_folder(out: Path) -> Iterator[Path]:
     """A temporary folder beside `out`. At the end it is renamed to `out`, or deleted after an error."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} exists already: name another folder.")
-    temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    temporary = temporary_beside(out)
     try:
-        temporary.mkdir(parents=True)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(out.parent)
+        temporary.mkdir()
         yield temporary
         temporary.replace(out)
     except OSError as problem:

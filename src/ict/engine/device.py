@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from math import prod
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
-from ict.base.errors import UserError
+from ict.base.errors import UserError, unknown
 from ict.base.turns import TORCH_SETTINGS
 from ict.engine import distributed
 from ict.engine.fast import bfloat16
@@ -23,6 +23,8 @@ Device = Literal["auto", "cpu", "cuda"]
 
 
 def pick_device(device: Device) -> torch.device:
+    if device not in get_args(Device):
+        raise unknown("device", str(device), get_args(Device))
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and not torch.cuda.is_available():

@@ -122,7 +122,7 @@ def _validate(program: Program, state: State, watch: Watch) -> Record:
 
 @contextmanager
 def _stop_requests(insistent: bool = False) -> Iterator[Callable[[], int]]:
-    """Turn the first SIGINT or SIGTERM into a request, so that no update is cut in two. The second acts at once.
+    """Turn the first SIGINT, SIGTERM or SIGHUP into a request: no update is cut in two. The second acts at once.
 
     What it yields gives the signal's number, 0 before there was one.
 
@@ -132,7 +132,9 @@ def _stop_requests(insistent: bool = False) -> Iterator[Callable[[], int]]:
         yield lambda: 0
         return
     received: list[int] = []  # not threading.Event: a signal that arrives inside its set() would deadlock
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    if before[signal.SIGHUP] is signal.SIG_IGN:  # under nohup
+        del before[signal.SIGHUP]
 
     def request(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         received.append(number)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from ict.base.errors import unknown
+from ict.base.fields import positive
 from ict.engine.settings import Average, Eval, Inputs, Optimizer
 from ict.recipes import RECIPES
 from ict.recipes.recipe import OWN, Component, Recipe
@@ -19,7 +20,9 @@ def default_recipe(method: str, shape: tuple[int, ...], n_examples: int, steps: 
     tuned = RECIPES[f"{_TUNED_ON}{method}"]
     images = len(shape) == 3
     follows = is_anchored(method) and not images
-    steps = steps or (_ANCHORED_STEPS if follows else default_steps(n_examples))
+    if steps is None:
+        steps = _ANCHORED_STEPS if follows else default_steps(n_examples)
+    positive(steps=steps)
     recipe = replace(
         tuned,
         dataset=Component(OWN),

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from ict.base.array_types import Array, Labels
+from ict.base.fields import positive
 from ict.base.interrupts import signal_of
 from ict.data.array_inputs import has_same_length
 from ict.data.arrays import from_arrays
@@ -131,7 +132,8 @@ class Fitter:
 
     def shorter(self, times: int, n_examples: int) -> "Fitter":
         """A fitter with `times` fewer updates and without output."""
-        steps = self.steps or default_steps(n_examples)
+        steps = default_steps(n_examples) if self.steps is None else self.steps
+        positive(steps=steps)
         return replace(self, steps=max(steps // times, 1), verbose=0)
 
     def _train(

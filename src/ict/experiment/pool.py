@@ -200,12 +200,21 @@ def _work(pipe: Pipe, run: Callable[[Pipe, Any], tuple[str, Any]]) -> None:
     warnings.showwarning = show_warning
     for number in _STOP:
         signal.signal(number, signal.default_int_handler)
+    threading.Thread(target=_stop_with_parent, daemon=True).start()
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP)
         while True:
             pipe.send(run(pipe, pipe.recv()))
     except (KeyboardInterrupt, EOFError, BrokenPipeError):
         os._exit(0)  # stopped, or nothing left to do; torch's orderly exit takes seconds and saves nothing
+
+
+def _stop_with_parent() -> None:
+    """Save a checkpoint and stop as soon as the parent is gone, however it ended and however long an update takes."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _run(pipe: Pipe, task: Task) -> tuple[str, Any]:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 
@@ -22,6 +21,8 @@ from ict import __version__
 from ict.base import fields
 from ict.base.errors import UserError
 from ict.base.files import read_json, write_atomic, write_json
+from ict.base.reading import cause, check_file
+from ict.base.registry import is_outside
 from ict.data.array_inputs import ArrayInputs
 from ict.engine.layout import lay_out
 from ict.experiment.run_folder import serialized
@@ -113,6 +114,7 @@ def load_model(folder: Path, allow_code: Collection[str] = ()) -> SavedModel:
         temperature = float(config.get("temperature", 1.0))
         if not 0 < temperature < float("inf"):
             raise ValueError(f"the temperature {temperature} is not above 0")
+        check_file(folder / "model.safetensors")
         weights = (folder / "model.safetensors").read_bytes()
         digests = {"tensors": hashlib.sha256(weights).hexdigest(), "classes": _digest(classes)}
         if config["format"] != 1 and config["sha256"] != digests:
@@ -121,8 +123,8 @@ def load_model(folder: Path, allow_code: Collection[str] = ()) -> SavedModel:
         network = _network(config, inputs, len(classes), _finite(load(weights)), allow_code)
     except UserError as problem:
         raise UserError(f"{folder}/config.json: {problem}") from None
-    except (AttributeError, KeyError, TypeError, ValueError, RuntimeError, OSError, SafetensorError) as problem:
-        raise UserError(f"{folder} is not a complete model ({problem}): fit it again.") from None
+    except Exception as problem:  # a damaged or hostile folder may hold anything under the right names
+        raise UserError(f"{folder} is not a complete model ({cause(problem)}): fit it again.") from None
     if config.get("unfinished"):
         warnings.warn(f"the model in {folder} is unfinished: {config['unfinished']}.", stacklevel=2)
     calibration = str(config.get("calibration", SavedModel.calibration))
@@ -160,7 +162,13 @@ def _network(
     make = NETWORKS.from_file(name, allow_code)
     hints = {key: option.hint for key, option in fields.options(make).items()}
     options = {key: fields.check(value, hints[key], f"network.{key}") for key, value in options.items()}
-    module = make(tuple(probe.shape[1:]), n_classes, **options)
+    shape = tuple(probe.shape[1:])
+    if not is_outside(name):
+        with torch.device("meta"):  # takes no memory, whatever width and depth the file claims
+            claimed = make(shape, n_classes, **options).state_dict()
+        if {key: value.shape for key, value in claimed.items()} != {key: t.shape for key, t in tensors.items()}:
+            raise ValueError("its tensors are not those of its network")
+    module = make(shape, n_classes, **options)
     module.load_state_dict(tensors)
     return TrainedNetwork(lay_out(module).eval(), config.get("updates", 0), config.get("recipe", {}), False)
 

@@ -12,11 +12,13 @@ from urllib.parse import quote, quote_plus
 
 from ict.base.errors import UserError
 from ict.base.files import remove_leftovers, temporary_beside
+from ict.base.reading import reading
 
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage
     from sqlalchemy import URL, Engine
 
+_SQLITE = b"SQLite format 3\0"
 _CONNECT_SECONDS = 10
 _LOCK_SECONDS = 120
 _FORM = "sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE"
@@ -102,6 +104,7 @@ class Storage:
     @contextmanager
     def _file_lock(self) -> Iterator[None]:
         path = Path(f"{self.url.database}.lock")
+        self._check_database()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("w") as file:
@@ -111,6 +114,17 @@ class Storage:
             if problem.filename != str(path) and problem.filename != str(path.parent):
                 raise
             raise StorageError(f"storage {self} cannot be used: {problem.strerror}.") from None
+
+    def _check_database(self) -> None:
+        """Refuse a path that holds something else, before anything is written beside it."""
+        database = Path(str(self.url.database))
+        if not database.exists():
+            return
+        if not database.is_file():
+            raise StorageError(f"storage {self} cannot be used: it is not a file.")
+        with reading(database, "a SQLite database", "name another file"), database.open("rb") as file:
+            if (start := file.read(len(_SQLITE))) and start != _SQLITE:
+                raise StorageError(f"storage {self} cannot be used: file is not a database.")
 
     @contextmanager
     def _advisory_lock(self, name: str) -> Iterator[None]:

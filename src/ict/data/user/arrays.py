@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ict.base.array_types import Array
 from ict.base.errors import UserError
+from ict.base.reading import reading
 from ict.data.array_inputs import has_channels_last
 from ict.data.labels import is_label_column
 from ict.data.numpy_file import load_npy, load_npz
@@ -109,7 +110,9 @@ def _label_array(raw: Array, path: Path) -> NDArray[np.object_]:
         raise UserError(
             f"{path} has labels of {raw.dtype!s:.60} {raw.shape}: give one number or string for each example."
         )
-    return label_strings(raw.ravel().tolist())
+    with reading(path, "labels"):  # a damaged string need not be one
+        labels = raw.ravel().tolist()
+    return label_strings(labels)
 
 
 def _label_file(path: Path, n: int) -> NDArray[np.object_]:

@@ -85,7 +85,8 @@ def table_rows(
     """The rows of a table in blocks of `chunk` rows. Labels are unknown without a label column."""
     pandas = _pandas(path)
     for frame, numbers, lines in _numbered(pandas, path, label, skip_bad, chunk):
-        if missing := [name for name in columns if name not in frame]:
+        wanted = columns if label is None else [*columns, label]
+        if missing := [name for name in wanted if name not in frame]:
             raise UserError(f"{path} has no column {listed(missing)} in some of its rows: save it again.")
         with _table(path), np.errstate(over="ignore"):  # numbers too large for float32 become infinite: bad rows
             x = np.stack([_numbers(pandas, frame[name], numbers, path, skip_bad) for name in columns], axis=1)

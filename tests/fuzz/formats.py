@@ -1,0 +1,295 @@
+"""Every format that is read: how to make a valid sample of it, and what reads it."""
+
+import hashlib
+import importlib
+import json
+import os
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from scipy.io import savemat
+
+from ict.backbones import timm_network
+from ict.data import DATASETS, cifar10
+from ict.data.array_inputs import ArrayInputs
+from ict.data.split import Indices
+from ict.data.user.read import read_data, stream_data
+from ict.data.write_shards import write_shards
+from ict.engine import checkpoint
+from ict.experiment.run import evaluate, train
+from ict.experiment.run_folder import Folder
+from ict.models.saved_model import SavedModel, load_model, save_model
+from ict.models.trained_network import TrainedNetwork
+from ict.networks import NETWORKS
+from ict.paper.table import find_results
+from ict.recipes import find
+from ict.recipes.recipe import change
+
+_SETTINGS = ("train.steps=4", "eval.every=2", "eval.log_every=1", "dataset.n=30", "train.unlabeled_batch=8")
+
+
+@dataclass(frozen=True)
+class Format:
+    """`make` writes a sample into a folder, `read` reads it; `finish` comes between damage and reading."""
+
+    make: Callable[[Path], None]
+    read: Callable[[Path], Any]
+    finish: Callable[[Path], None] = lambda _: None
+    damaged: str = "**/*"  # the files that are damaged
+
+
+def _rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def _pixels(*shape: int) -> Any:
+    return _rng().integers(0, 256, shape, np.uint8)
+
+
+# --- official datasets ---
+
+
+def _cifar_binary(folder: Path) -> None:
+    (folder / "cifar-10-batches-bin").mkdir()
+    for name in [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]:
+        records = np.concatenate([np.array([[1], [2], [3]], np.uint8), _pixels(3, 3072)], axis=1)
+        (folder / "cifar-10-batches-bin" / f"{name}.bin").write_bytes(records.tobytes())
+
+
+def _cifar_pickle(folder: Path) -> None:
+    import pickle
+
+    (folder / "cifar-10-batches-py").mkdir()
+    for i, name in enumerate([*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]):
+        content = {b"data": _pixels(3, 3072), b"labels": [1, 2, 3], b"filenames": [b"a.png"] * 3}
+        (folder / "cifar-10-batches-py" / name).write_bytes(pickle.dumps(content, (2, 3, 4)[i % 3]))
+
+
+def _read_cifar(folder: Path) -> None:
+    cifar10.RECORDS = 3  # where the official files have 10,000
+    DATASETS["cifar10"](folder, 0)
+
+
+def _matlab(folder: Path) -> None:
+    for name, n, packed in (("train", 3, False), ("test", 2, True)):
+        content = {"X": _pixels(32, 32, 3, n), "y": np.arange(1, n + 1, dtype=np.uint8)[:, None]}
+        savemat(folder / f"{name}_32x32.mat", content, do_compression=packed)
+
+
+def _shards(folder: Path) -> None:
+    x, y = _pixels(5, 1, 4, 4), np.array([0, 1, 0, 1, -1])
+    write_shards(folder / "shards", {"train": [(x, y)], "test": [(x[:2], y[:2])]}, ["a", "b"], 3)
+
+
+# --- a user's own data ---
+
+
+def _images(folder: Path) -> None:
+    for label in ("a", "b"):
+        (folder / "data" / label).mkdir(parents=True)
+        for i, kind in enumerate(("png", "jpg", "bmp", "gif", "tif", "webp")):
+            Image.fromarray(_pixels(9, 8, 3)).save(folder / "data" / label / f"{i}.{kind}")
+
+
+def _image_labels(folder: Path) -> None:
+    (folder / "data").mkdir()
+    for i in range(3):
+        Image.fromarray(_pixels(8, 8)).save(folder / "data" / f"{i}.png")
+    (folder / "labels.csv").write_text('path,label,other\n0.png,a,1\n"1.png",b,2\n./2.png,,3\n')
+
+
+def _table(_: Path) -> Any:
+    pandas: Any = importlib.import_module("pandas")
+    return pandas.DataFrame({"a": [1.0, 2, 3], "b": [4, 5, 6], "c": [True, False, True], "label": ["x", "y", None]})
+
+
+def _read_table(path: Path) -> None:
+    read_data(path)
+    read_data(path, skip_bad=True)
+    for _ in stream_data(path, (3,), ("a", "b", "c"), skip_bad=False).chunks:
+        pass
+
+
+def _npz(folder: Path) -> None:
+    np.savez(folder / "a.npz", x=_rng().normal(size=(4, 3)), y=np.array(["a", "b", "", "a"]))
+
+
+def _npz_members(folder: Path) -> None:
+    """Damaged before they are packed, so that the archive's checksums are right."""
+    np.save(folder / "x.npy", _rng().normal(size=(4, 3)))
+    np.save(folder / "y.npy", np.array([1, 2, -1, 1]))
+
+
+def _pack(folder: Path) -> None:
+    with zipfile.ZipFile(folder / "a.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("x.npy", "y.npy"):
+            archive.write(folder / name, name)
+
+
+def _npy(folder: Path) -> None:
+    np.save(folder / "a.npy", _rng().normal(size=(4, 3)).astype(np.float32))
+    np.save(folder / "labels.npy", np.array(["a", "b", "a", "b"]))
+
+
+def _array_labels(folder: Path) -> None:
+    np.save(folder / "a.npy", _pixels(4, 5, 5))
+    (folder / "labels.csv").write_text('label\n"a"\nb\n\nb\n')
+
+
+def _read_arrays(path: Path, **options: Any) -> None:
+    read_data(path, **options)
+    for _ in stream_data(path, (3,), (), skip_bad=True).chunks:
+        pass
+
+
+def _texts(folder: Path) -> None:
+    for label in ("a", "b"):
+        (folder / "data" / label).mkdir(parents=True)
+        for i in range(2):
+            (folder / "data" / label / f"{i}.txt").write_text(f"text {i} of {label} é")
+
+
+def _text_table(folder: Path) -> None:
+    (folder / "a.csv").write_text('text,label\n"one, two",x\nthree é,y\nfour,\n')
+
+
+class _Lengths:
+    """Stands in for a backbone of texts."""
+
+    def texts(self, texts: Any, path: Path, progress: Any) -> Any:
+        return np.array([[len(text)] for text in texts], np.float32)
+
+
+def _embed() -> Any:
+    return _Lengths()
+
+
+def _weights(folder: Path) -> None:
+    torch.save({"a": torch.ones(3), "b": torch.zeros(2, 2)}, folder / "a.pt")
+
+
+def _cache(folder: Path) -> None:
+    _images(folder)
+    _read_cached(folder)
+
+
+def _read_cached(folder: Path) -> None:
+    os.environ["ICT_CACHE"] = str(folder / "cache")
+    assert read_data(folder / "data", skip_bad=True).x.sum() == read_data(folder / "data", skip_bad=True).x.sum()
+
+
+# --- what this program writes ---
+
+
+def _recipe(folder: Path) -> None:
+    content = change(find("moons/ict"), _SETTINGS).to_dict()
+    (folder / "base.json").write_text(json.dumps(content))
+    changes = {"base": "@/base.json", "train": {"steps": 5}, "network": {"name": "mlp", "width": 4}}
+    (folder / "recipe.json").write_text(json.dumps(changes))
+
+
+def _place(folder: Path) -> None:
+    """The base is a path from the working folder, so the sample has @ for its own."""
+    path = folder / "recipe.json"
+    path.write_bytes(path.read_bytes().replace(b"@", os.fsencode(folder)))
+
+
+def _read_recipe(folder: Path) -> None:
+    recipe = change(find(str(folder / "recipe.json")), ())
+    assert recipe.hash
+
+
+def _run(folder: Path) -> None:
+    train(find("moons/ict"), settings=_SETTINGS, out=folder / "run", checkpoint_seconds=0)
+
+
+def _interrupted(folder: Path) -> None:
+    _run(folder)
+    (folder / "run" / "result.json").unlink()
+    for path in sorted((folder / "run").glob("checkpoint-*.pt"))[:-1]:
+        path.unlink()
+
+
+def _payload(folder: Path) -> None:
+    """A checkpoint without its checksum, which is added after the damage."""
+    _interrupted(folder)
+    (path,) = (folder / "run").glob("checkpoint-*.pt")
+    path.with_suffix(".payload").write_bytes(path.read_bytes()[len(checkpoint._MAGIC) + 32 :])
+
+
+def _seal(folder: Path) -> None:
+    (path,) = (folder / "run").glob("checkpoint-*.payload")
+    content = path.read_bytes()
+    path.with_suffix(".pt").write_bytes(checkpoint._MAGIC + hashlib.sha256(content).digest() + content)
+
+
+def _resume(folder: Path) -> None:
+    train(find("moons/ict"), settings=_SETTINGS, out=folder / "run", checkpoint_seconds=0, resume=True)
+
+
+def _read_run(folder: Path) -> None:
+    home = Folder(folder / "run")
+    home.read_metrics()
+    home.changed_at  # noqa: B018
+    Indices.load(home.split)
+    find_results(folder)
+    evaluate(folder / "run")
+
+
+def _model(folder: Path) -> None:
+    torch.manual_seed(0)
+    module = NETWORKS["mlp-wide"]((3,), 2, width=4).eval()
+    recipe = {"network": {"name": "mlp-wide", "width": 4, "depth": 2, "dropout": 0.0}}
+    inputs = ArrayInputs((3,), False, [0.0, 0.0, 0.0], [1.0, 1.0, 1.0])
+    save_model(folder / "model", SavedModel(TrainedNetwork(module, 4, recipe, 0), inputs, ("a", "b")), {"n": 4})
+
+
+def _sign(folder: Path) -> None:
+    """The digests that fit the damaged weights, so that the damage reaches what reads them."""
+    path = folder / "model" / "config.json"
+    try:
+        config, weights = json.loads(path.read_bytes()), (folder / "model" / "model.safetensors").read_bytes()
+        config["sha256"]["tensors"] = hashlib.sha256(weights).hexdigest()
+        path.write_text(json.dumps(config))
+    except (ValueError, TypeError, KeyError, RecursionError):
+        pass
+
+
+def _read_model(folder: Path) -> None:
+    load_model(folder / "model").predict_proba(np.zeros((2, 3), np.float32))
+
+
+FORMATS: dict[str, Format] = {
+    "cifar-binary": Format(_cifar_binary, _read_cifar),
+    "cifar-pickle": Format(_cifar_pickle, _read_cifar),
+    "matlab": Format(_matlab, lambda folder: DATASETS["svhn"](folder, 0)),
+    "shards": Format(_shards, lambda folder: DATASETS["shards"](folder / "shards", 0, verify=False).train.x[:]),
+    "images": Format(_images, lambda folder: read_data(folder / "data", skip_bad=True)),
+    "image-labels": Format(
+        _image_labels, lambda f: read_data(f / "data", labels=f / "labels.csv"), damaged="labels.csv"
+    ),
+    "csv": Format(lambda f: _table(f).to_csv(f / "a.csv", index=False), lambda f: _read_table(f / "a.csv")),
+    "parquet": Format(lambda f: _table(f).to_parquet(f / "a.parquet"), lambda f: _read_table(f / "a.parquet")),
+    "npy": Format(_npy, lambda f: _read_arrays(f / "a.npy", labels=f / "labels.npy")),
+    "npz": Format(_npz, lambda f: _read_arrays(f / "a.npz")),
+    "npz-members": Format(_npz_members, lambda f: _read_arrays(f / "a.npz"), _pack),
+    "array-labels": Format(
+        _array_labels, lambda f: read_data(f / "a.npy", labels=f / "labels.csv"), damaged="labels.csv"
+    ),
+    "texts": Format(_texts, lambda f: read_data(f / "data", embed=_embed())),
+    "text-table": Format(_text_table, lambda f: read_data(f / "a.csv", text_column="text", embed=_embed())),
+    "cache": Format(_cache, _read_cached, damaged="cache/**/*"),
+    "weights": Format(_weights, lambda f: timm_network._weights(f / "a.pt")),
+    "recipe": Format(_recipe, _read_recipe, _place),
+    "model": Format(_model, _read_model),
+    "model-signed": Format(_model, _read_model, _sign),
+    "run": Format(_run, _read_run),
+    "interrupted": Format(_interrupted, _resume),
+    "checkpoint": Format(_payload, _resume, _seal, damaged="run/*.payload"),
+}
