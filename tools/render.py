@@ -14,6 +14,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 import measured
+import on_vectors
 import performance
 import published
 import research_log
@@ -32,6 +33,7 @@ DOCUMENTS = (
     "research/LOG.md",
     "docs/own-data.md",
     "docs/scaling.md",
+    "docs/tables.md",
     "docs/results.md",
 )
 
@@ -141,7 +143,7 @@ def estimator() -> str:
         )
     return "\n".join(lines) + (
         f"\n\nTest accuracy on 30 % held out, mean over {len(result['seeds'])} seeds, all settings at their defaults; "
-        f"{origin(result)}, two fits at a time. File: [estimator.json](../results/estimator.json), written by "
+        f"{origin(result)}. File: [estimator.json](../results/estimator.json), written by "
         f"`benchmarks/estimator.py`.\n\n{graph()}"
     )
 
@@ -271,6 +273,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     **research_log.BLOCKS,
     **measured.BLOCKS,
     **summary.BLOCKS,
+    **on_vectors.BLOCKS,
 }
 
 

@@ -1,0 +1,147 @@
+"""The blocks of docs/tables.md: methods on tables and on frozen features, from what the benchmarks wrote."""
+
+from collections.abc import Callable
+from statistics import fmean, median, stdev
+from typing import Any
+
+from result_files import origin, read
+from scipy.stats import rankdata
+
+from ict.paper.table import markdown
+
+Cell = dict[str, Any]
+NEW, POOL = "test", "unlabeled"
+METHODS = ("forest", "trees", "logistic", "graph", "supervised", "anchored")
+NAMES = {
+    "forest": "random forest, 100 trees",
+    "trees": "extremely randomized trees, 100",
+    "logistic": "logistic regression",
+    "graph": "graph propagation",
+    "supervised": "the same network, labels alone",
+    "anchored": "**anchored ICT** (`ICTClassifier`)",
+    "unmixed": "without mixing",
+    "unanchored": "without an anchor (share 0)",
+    "share .25": "the anchor's share .25",
+    "share .75": "the anchor's share .75",
+    "weight 3": "weight 3 instead of 1",
+    "not sharpened": "T = 1 instead of .5",
+    "distilled": "the prior distilled (share 1, T = 1, weight 5)",
+    "anchored on the graph": "anchored on the graph alone",
+    "mean of experts": "the experts' weighted mean",
+    "equal weights": "the experts' plain mean",
+    "mean of both": "the mean of experts and student",
+}
+_FAR = 0.05
+
+
+def main_table(name: str, skewed: bool = False) -> str:
+    """Accuracy on new rows, ranks, and how often a method is far below others."""
+    groups = _groups(name, skewed)
+    header = [""]
+    for n in groups:
+        header += [f"{n} labels a class", "rank", "5 points below the forest", "above / below it"]
+    rows = []
+    for method in METHODS:
+        row = [NAMES[method]]
+        for cells in groups.values():
+            ranks = [rankdata([-cell["accuracy"][m][NEW] for m in METHODS])[METHODS.index(method)] for cell in cells]
+            against = [_of(cell, method) - _of(cell, "forest") for cell in cells]
+            far = fmean(difference < -_FAR for difference in against)
+            wins, losses = sum(d > 0 for d in against), sum(d < 0 for d in against)
+            own = method == "forest"
+            row += [f"{100 * fmean(_of(cell, method) for cell in cells):.1f}", f"{fmean(ranks):.1f}"]
+            row += ["-", "-"] if own else [f"{far:.0%}", f"{wins} / {losses}"]
+        rows.append(row)
+    return markdown(header, rows)
+
+
+def skewed_table(name: str) -> str:
+    groups = _groups(name, skewed=True)
+    rows = [[NAMES[m], *(_percent([_of(c, m) for c in cells]) for cells in groups.values())] for m in METHODS]
+    rows += [
+        [NAMES[m], *(_percent([_of(c, m, POOL) for c in cells]) for cells in groups.values())]
+        for m in ("mean of experts", "mean of both")
+    ]
+    return markdown(["", *(f"{n} labels a class" for n in groups)], rows)
+
+
+def variants(name: str) -> str:
+    """What each variant gains or loses, cell by cell, against anchored ICT."""
+    groups = _groups(name)
+    known = [m for m in NAMES if m not in METHODS]
+    rows = []
+    for method in known:
+        where = POOL if method in ("mean of experts", "equal weights", "mean of both") else NEW
+        row = [NAMES[method], "new" if where == NEW else "unlabeled"]
+        for cells in groups.values():
+            row.append(_difference([_of(c, method, where) - _of(c, "anchored", where) for c in _with(cells, method)]))
+        rows.append(row)
+    return markdown(["against anchored ICT, in points", "rows", *(f"{n} labels a class" for n in groups)], rows)
+
+
+def by_set(name: str) -> str:
+    groups = _groups(name)
+    shown = ("forest", "supervised", "anchored")
+    sets = sorted({cell["data"] for cells in groups.values() for cell in cells})
+    header = ["", *(f"{NAMES[m].split(',')[0]}, {n}" for n in groups for m in shown)]
+    rows = [
+        [data, *(_percent([_of(c, m) for c in cells if c["data"] == data]) for cells in groups.values() for m in shown)]
+        for data in sets
+    ]
+    return markdown(header, rows)
+
+
+def facts(name: str) -> str:
+    """Collapses, time and origin in sentences."""
+    result, groups = read(name), _groups(name)
+    collapsed = ", ".join(
+        f"{fmean(_of(c, 'anchored') - _of(c, 'supervised') < -_FAR for c in cells):.0%} of {len(cells)} cells at {n}"
+        for n, cells in groups.items()
+    )
+    cells = [cell for group in groups.values() for cell in group]
+    ratios = [(c["seconds"]["experts"] + c["seconds"]["anchored"]) / c["seconds"]["forest of 200"] for c in cells]
+    rows = max(cell["rows"] for cell in cells)
+    seeds = len({cell["seed"] for cell in cells})
+    return (
+        f"Anchored ICT is more than 5 points below its own network trained on the labels alone in {collapsed} labels a "
+        f"class. A fit, experts included, takes {median(ratios):.0f} times the CPU seconds of a 200-tree forest that "
+        f"is fitted to the same labels, and at most {max(ratios):.0f} times, with up to {rows:,} rows. "
+        f"{seeds} seeds, {origin(result)}. File: [{name}.json](../results/{name}.json), written by "
+        f"`benchmarks/{name}.py`."
+    )
+
+
+def _groups(name: str, skewed: bool = False) -> dict[int, list[Cell]]:
+    """Cells by the number of labels a class."""
+    cells = [cell for cell in read(name)["cells"] if cell["skewed"] == skewed]
+    return {n: [cell for cell in cells if cell["labels"] == n] for n in sorted({cell["labels"] for cell in cells})}
+
+
+def _with(cells: list[Cell], method: str) -> list[Cell]:
+    return [cell for cell in cells if method in cell["accuracy"]]
+
+
+def _of(cell: Cell, method: str, rows: str = NEW) -> float:
+    return float(cell["accuracy"][method][rows])
+
+
+def _percent(values: list[float]) -> str:
+    return f"{100 * fmean(values):.1f}" if values else "-"
+
+
+def _difference(values: list[float]) -> str:
+    if not values:
+        return "-"
+    error = 100 * stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
+    return f"{100 * fmean(values):+.1f} ± {error:.1f}"
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "tables": lambda: f"{main_table('tables')}\n\n{facts('tables')}",
+    "tables-variants": lambda: variants("tables"),
+    "tables-sets": lambda: by_set("tables"),
+    "features": lambda: f"{main_table('features')}\n\n{facts('features')}",
+    "features-sets": lambda: by_set("features"),
+    "features-variants": lambda: variants("features"),
+    "features-skewed": lambda: skewed_table("features"),
+}
