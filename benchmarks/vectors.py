@@ -95,6 +95,8 @@ def measure(
     def student(name: str, prior: Array, settings: tuple[str, ...]) -> None:
         with timed(seconds, name):
             model = fitter.student(inputs, labels, prior, cell.seed, settings=settings)
+        if model.interrupted:  # a signal leaves a usable model, which is not what is measured here
+            raise KeyboardInterrupt
         add(name, model.predict_proba)
         if name == "anchored":
             both = model.predict_proba(inputs[~known]) + opinion.mean[~known]
