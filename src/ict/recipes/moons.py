@@ -35,7 +35,7 @@ def moons_recipes() -> Iterator[tuple[str, Recipe]]:
         replace(
             supervised,
             network=Component("mlp-norm", {"dropout": 0.1}),
-            algorithm=Component("anchored"),
+            algorithm=Component("anchored", {"alpha": 0.1}),
             optimizer=Optimizer(name="adamw", lr=2e-3, weight_decay=0.01),
             rate=Rate(stretch=1.0),
             average=Average(decay=0.99, batchnorm="averaged"),
