@@ -118,7 +118,7 @@ def test_an_interruption_and_a_full_disk_are_told_without_a_traceback(
     def fail(*_: object) -> None:
         raise problem
 
-    monkeypatch.setattr("ict.experiment.run_folder.write_json", fail)
+    monkeypatch.setattr("ict.experiment.run_folder.Folder.save_result", fail)
     assert ict(monkeypatch, "train", "digits-100/ict", "--out", tmp_path / "run", *SHORT) == code
     said = capsys.readouterr().err
     assert says in said and "Traceback" not in said
