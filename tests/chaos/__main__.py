@@ -1,6 +1,6 @@
-"""Disturb scenarios in forked children and check what is left. Counts go to stdout as JSON, bad ends to stderr.
+"""Disturb scenarios in forked children, or run them twice at once, and check what is left.
 
-The exit code is 1 after a bad end.
+Counts go to stdout as JSON, bad ends to stderr. The exit code is 1 after a bad end.
 
 OMP_NUM_THREADS=1 python -m tests.chaos [SCENARIO ...] [--points N]
 """
@@ -34,6 +34,11 @@ _SIZES = (0, 1, 100, 1000, 3000, 10_000, 30_000, 100_000)  # of the largest file
 
 def in_child(root: Path, work: Callable[[], None], trouble: Trouble | None = None) -> int:
     """The exit code of a child that does some work, or minus the signal that ended it."""
+    return ended(begun(root, work, trouble))
+
+
+def begun(root: Path, work: Callable[[], None], trouble: Trouble | None = None) -> int:
+    """A child that does some work."""
     child = fork()
     if child == 0:
         os.environ["ICT_CACHE"] = str(root / "cache")
@@ -54,6 +59,11 @@ def in_child(root: Path, work: Callable[[], None], trouble: Trouble | None = Non
         finally:
             sys.stderr.flush()
             os._exit(code)
+    return child
+
+
+def ended(child: int) -> int:
+    """Wait for a child; its exit code, or minus the signal that ended it."""
     deadline = time.monotonic() + _SECONDS
     while time.monotonic() < deadline:
         finished, status = os.waitpid(child, os.WNOHANG)
@@ -92,9 +102,27 @@ def disturbed(scenario: Scenario, root: Path, trouble: Trouble, expected: Any, n
     code = in_child(root, lambda: scenario.run(root), trouble)
     if code not in (_DONE, _SENTENCE, -signal.SIGKILL) or (trouble.kind != "kill" and code == -signal.SIGKILL):
         return f"it ended with {code}"
+    try:
+        if scenario.seems_done(root) and scenario.outputs(root) != expected:
+            return f"it ended with {code} and left outputs that only seem whole"
+    except Exception as problem:
+        return f"it ended with {code} and left what cannot be read: {problem!r}"
     again = in_child(root, lambda: scenario.run(root))
     if again != _DONE:
         return f"it ended with {code}, and a second time with {again}"
+    if (left := files(root)) != names:
+        return f"files differ: {sorted(left ^ names)}"
+    return "" if scenario.outputs(root) == expected else "the outputs differ"
+
+
+def raced(scenario: Scenario, root: Path, expected: Any, names: set[str]) -> str:
+    """Run it twice at once in one folder; what is wrong then, nothing if one did it and the other did or said no."""
+    root.mkdir()
+    assert in_child(root, lambda: scenario.prepare(root)) == _DONE
+    children = [begun(root, lambda: scenario.run(root)) for _ in range(2)]
+    codes = sorted(ended(child) for child in children)
+    if codes not in ([_DONE, _DONE], [_DONE, _SENTENCE]):
+        return f"they ended with {codes}"
     if (left := files(root)) != names:
         return f"files differ: {sorted(left ^ names)}"
     return "" if scenario.outputs(root) == expected else "the outputs differ"
@@ -117,6 +145,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser()
     arguments.add_argument("scenarios", nargs="*", default=list(SCENARIOS))
     arguments.add_argument("--points", type=int, help="of each kind of trouble [default: all]")
+    arguments.add_argument("--races", type=int, default=3, help="how often two processes run at once [default: 3]")
     chosen = arguments.parse_args()
     counts: dict[str, Counter[str]] = {}
     with tempfile.TemporaryDirectory() as home:
@@ -125,14 +154,17 @@ def main() -> None:
             operations = undisturbed(scenario, whole)
             expected, names = scenario.outputs(whole), files(whole)
             counts[name] = Counter(operations=operations, bad=0)
-            for trouble in troubles(operations, chosen.points):
-                root = Path(home).resolve() / name
-                problem = disturbed(scenario, root, trouble, expected, names)
+            root = Path(home).resolve() / name
+            for trouble in [*troubles(operations, chosen.points), *[None] * chosen.races]:
+                if trouble is None:
+                    problem = raced(scenario, root, expected, names)
+                else:
+                    problem = disturbed(scenario, root, trouble, expected, names)
                 shutil.rmtree(root)
-                counts[name] += Counter([trouble.kind])
+                counts[name][trouble.kind if trouble else "race"] += 1
                 if problem:
                     counts[name]["bad"] += 1
-                    print(f"{name}, {trouble}: {problem}", file=sys.stderr)  # noqa: T201
+                    print(f"{name}, {trouble or 'race'}: {problem}", file=sys.stderr)  # noqa: T201
     print(json.dumps(counts))  # noqa: T201
     sys.exit(any(count["bad"] for count in counts.values()))
 

@@ -38,6 +38,10 @@ class Scenario(ABC):
         """The command; run again after a crash it must bring its work to an end."""
 
     @abstractmethod
+    def seems_done(self, root: Path) -> bool:
+        """Whether a reader would take the outputs for whole, right after a crash too."""
+
+    @abstractmethod
     def outputs(self, root: Path) -> Any:
         """What must not depend on whether there was a crash."""
 
@@ -46,6 +50,9 @@ class Train(Scenario):
     def run(self, root: Path) -> None:
         recipe = change(tiny(), SHORT)
         train(recipe, seed=1, out=root / "run", resume=True, checkpoint_seconds=0, device="cpu")
+
+    def seems_done(self, root: Path) -> bool:
+        return (root / "run/result.json").exists()
 
     def outputs(self, root: Path) -> Any:
         folder = Folder(root / "run")
@@ -72,6 +79,9 @@ class Fit(Scenario):
         except UserError:
             if unfinished(root / "model") != "":
                 raise
+
+    def seems_done(self, root: Path) -> bool:
+        return unfinished(root / "model") == ""
 
     def outputs(self, root: Path) -> Any:
         names = ("model.safetensors", "labels.json", "predictions.csv", "next.csv")
@@ -106,6 +116,9 @@ class Predict(Fit):
     def run(self, root: Path) -> None:
         predict_files(root / "model", root / "data.npz", root / "predictions.csv", skip_bad=False)
 
+    def seems_done(self, root: Path) -> bool:
+        return (root / "predictions.csv").exists()
+
     def outputs(self, root: Path) -> Any:
         return (root / "predictions.csv").read_bytes()
 
@@ -115,6 +128,9 @@ class Search(Scenario):
         place = Place("", 1, "cpu", grace=0.3, checkpoint_seconds=0.0)
         params = ["train.weight=1.0,5.0"]
         search(plan_search(change(tiny(), SHORT), place, params=params, prune=False, out=root / "search"))
+
+    def seems_done(self, root: Path) -> bool:
+        return (root / "search/search.json").exists()
 
     def outputs(self, root: Path) -> Any:
         summary = json.loads((root / "search/search.json").read_text())
@@ -133,8 +149,11 @@ class Trials(Scenario):
         if any(trial.outcome != "complete" for trial in ended):
             raise UserError(f"a trial failed: {[trial.notes.get('error') for trial in ended]}")
 
+    def seems_done(self, root: Path) -> bool:
+        return (root / "results").exists() and len(list((root / "results").glob("*.json"))) == 2
+
     def outputs(self, root: Path) -> Any:
-        return [_stable(json.loads(path.read_text())) for path in sorted((root / "results").iterdir())]
+        return [_stable(json.loads(path.read_text())) for path in sorted((root / "results").glob("*.json"))]
 
 
 def _stable(content: Any) -> Any:

@@ -13,11 +13,12 @@ SCENARIOS = ("train", "fit", "fit-images", "predict", "search", "trials")
 
 
 @pytest.mark.timeout(600)
-def test_a_command_ends_well_after_a_kill_an_error_and_a_full_disk() -> None:
-    command = [sys.executable, "-m", "tests.chaos", *SCENARIOS, "--points", "2"]
+def test_commands_end_well_after_a_kill_an_error_and_a_full_disk_and_beside_another() -> None:
+    command = [sys.executable, "-m", "tests.chaos", *SCENARIOS, "--points", "2", "--races", "1"]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
     counts = json.loads(done.stdout.splitlines()[-1])
     assert all(counts[name].get("bad", 0) == 0 for name in SCENARIOS), done.stderr
     assert all(counts[name][kind] == 2 for name in SCENARIOS for kind in ("kill", "error", "full"))
+    assert all(counts[name]["race"] == 1 for name in SCENARIOS)
     assert all(counts[name]["operations"] >= 5 for name in SCENARIOS)
