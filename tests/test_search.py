@@ -1,12 +1,9 @@
 """The search: what it tries and chooses against runs made one by one, that it never looks at the test set, its page."""
 
-import base64
 import json
-import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -21,7 +18,7 @@ from ict.engine.evaluate import error
 from ict.experiment.run import train
 from ict.recipes import RECIPES, find
 from ict.recipes.recipe import Recipe, change
-from ict.studies.report import _heat_map, _height, page
+from ict.studies.report import search_page
 from ict.studies.search import plan_search, report, search
 from ict.studies.search_space import Choices, Range, read_space
 from ict.studies.workers import Place, run_plan
@@ -220,7 +217,7 @@ def test_a_trial_that_diverges_or_cannot_be_is_told_and_others_go_on(tmp_path: P
     )
     assert outcomes[1e30, 8, 1]["outcome"] == "diverged" and "not finite" in outcomes[1e30, 8, 1]["error"]
     assert outcomes[0.1, 7, 2]["outcome"] == "failed" and "must divide" in outcomes[0.1, 7, 2]["error"]
-    assert "must divide" in page(summary) and (tmp_path / "winner.json").exists()
+    assert "must divide" in search_page(summary) and (tmp_path / "winner.json").exists()
 
 
 def fake(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -350,105 +347,6 @@ def test_a_mistake_is_told_in_a_sentence_with_exit_code_2(
     said = capsys.readouterr()
     assert says in said.err.replace("\n", " ") and "Traceback" not in said.err and said.out == ""
     assert not list(tmp_path.iterdir()), "nothing half-written is left behind"
-
-
-class Tags(HTMLParser):
-    """Every tag is closed in order, and nothing is loaded from elsewhere."""
-
-    VOID = ("meta", "img")
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.pictures: list[str] = []
-        self.words: list[str] = []
-        self.feed(text)
-        self.close()
-        assert not self.open
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert tag not in ("script", "link", "iframe", "object")
-        for name, value in attrs:
-            if name in ("src", "href"):
-                kind, _, encoded = (value or "").partition(",")
-                assert kind == "data:image/svg+xml;base64"
-                self.pictures.append(base64.b64decode(encoded).decode())
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
-
-
-def made_up(space: dict[str, Any], params: list[dict[str, Any]], recipe: str = "t/ict") -> dict[str, Any]:
-    """The content of a search.json; trial i has an error of (i + 1) percent, every third one ended early."""
-    trials = [
-        {
-            "number": i,
-            "outcome": "pruned" if i % 3 == 2 else "complete",
-            "params": values,
-            "valid_error": (i + 1) / 100,
-            "valid_error_best": (i + 1) / 100,
-            "step": 10,
-            "seconds": 1.0,
-            "resumed_from": [5] if i == 1 else [],
-            "worker": {},
-            "error": None,
-        }
-        for i, values in enumerate(params)
-    ]
-    origin = {"machine": "abacus", "finished": "2030-01-02T03:04:05+00:00", "mode": "exact", "chosen_on": "it"}
-    return {
-        "recipe": recipe,
-        "sampler": "grid",
-        "seed": 0,
-        "prune": True,
-        "space": space,
-        "importances": dict.fromkeys(space, 1 / len(space)),
-        "winner": {"number": 0, "params": params[0], "value": 0.01},
-        "trials": trials,
-        **origin,
-    }
-
-
-EVIL = "<script>alert('$x_$')</script>&"
-
-
-@pytest.mark.parametrize("n", [1, 2, 3])
-@pytest.mark.parametrize("ranges", [False, True])
-def test_the_page_stands_alone_and_names_are_escaped(n: int, ranges: bool) -> None:
-    keys = [f"{EVIL}{i}" for i in range(n)]
-    one = {"scale": "log", "low": 1, "high": 4} if ranges else {"choices": [1.0, 2.0, EVIL, None]}
-    values: list[Any] = [1.0, 2.0, 4.0, 3.0] if ranges else [1.0, 2.0, EVIL, None]
-    text = page(made_up(dict.fromkeys(keys, one), [dict.fromkeys(keys, value) for value in values], EVIL))
-    tags = Tags(text)
-    words = " ".join(tags.words)
-    assert len(tags.pictures) == (2 if n == 1 else 3) and all("</svg>" in picture for picture in tags.pictures)
-    assert f"Search: {EVIL}" in words and "width=device-width" in text and "resumed at 5" in words
-    assert not re.search(r"https?://", re.sub(r"base64,[^\"]+", "", text))
-    assert all(f"{e}.00 %" in words for e in (1, 2, 3, 4)) and "1 pruned" in words and "3 complete" in words
-
-
-def test_the_heat_map_shows_each_cell_and_leaves_out_what_has_not_run() -> None:
-    space = {"a": {"choices": [1.0, 2.0]}, "b": {"choices": ["x", "y", "z"]}}
-    params = [{"a": a, "b": b} for a, b in ((2.0, "x"), (1.0, "z"), (1.0, "y"), (2.0, "x"))]
-    rows = made_up(space, params)["trials"]
-    (axes,) = _heat_map(rows, ["a", "b"], space, 0).axes
-    image: Any = axes.images[0].get_array()
-    shown = np.ma.filled(image, np.nan)
-    np.testing.assert_allclose(shown, [[np.nan, 3.0, 2.0], [1.0, np.nan, np.nan]])
-    labels = {(t.get_position()[1], t.get_position()[0]): t.get_text() for t in axes.texts}
-    assert labels == {(1, 0): "1.00", (0, 2): "2.00", (0, 1): "(3.00)"}
-    assert [t.get_text() for t in axes.get_yticklabels()] == ["1", "2"] and axes.get_ylabel() == "a"
-
-
-def test_heights_on_axes() -> None:
-    assert _height(0.1, {"scale": "log", "low": 0.01, "high": 1.0}) == pytest.approx(0.5)
-    assert _height(3, {"scale": "int", "low": 1, "high": 5}) == 0.5
-    assert _height("y", {"choices": ["x", "y", "z"]}) == 0.5 and _height(7, {"choices": [7]}) == 0
 
 
 def test_what_mattered_is_what_changes_the_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,9 +1,5 @@
-"""The report of a fit as one HTML page: whether the unlabeled examples helped, the accuracy, and what to label next.
+"""The report of a fit as one HTML page: whether the unlabeled examples helped, the accuracy, and what to label next."""
 
-The page loads nothing and runs no script; its content security policy forbids both, whatever names the data contains.
-"""
-
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -19,14 +15,12 @@ from ict.experts.temperature import reliability, tempered
 from ict.fit import report_figures as pictures
 from ict.fit.holdout import ByClass, by_class, score
 from ict.fit.label_next import Suggestion, reason
-from ict.report.style import STYLE
+from ict.report.page import figure, figure_grid, page, section, short_name, shown, table
 
 _SHEET = 24  # images of each kind
 _NAMED = 10  # rows of each kind where there are no images
 _NEXT = 10
 _CONFUSIONS = 10
-_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-_TURNING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}  # Unicode's bidirectional controls
 _HEADLINES = {
     "helped": "The unlabeled examples helped",
     "hurt": "The unlabeled examples hurt",
@@ -73,37 +67,7 @@ def report(found: Findings) -> str:
         _sheets(found),
         _origin(found.origin),
     ]
-    return "\n".join(
-        [
-            "<!doctype html>",
-            '<html lang="en">',
-            "<head>",
-            '<meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            '<meta name="color-scheme" content="light dark">',
-            "<title>ict fit: report</title>",
-            '<link rel="icon" href="data:,">',
-            f"<style>{STYLE}</style>",
-            "</head>",
-            "<body>",
-            "<main>",
-            *sections,
-            "</main>",
-            "</body>",
-            "</html>",
-            "",
-        ]
-    )
-
-
-def shown(text: str) -> str:
-    """A string from a user's data, safe for the page: without markup, control or bidirectional characters."""
-    return escape("".join("\ufffd" if _unshowable(character) else character for character in text))
-
-
-def _unshowable(character: str) -> bool:
-    return unicodedata.category(character) in ("Cc", "Cs") or unicodedata.bidirectional(character) in _TURNING
+    return page("ict fit: report", sections)
 
 
 def _summary(found: Findings) -> str:
@@ -170,21 +134,21 @@ def _interval(low: float, value: float, high: float, least: float, most: float, 
 
 def _remarks(remarks: Sequence[str]) -> str:
     if not remarks:
-        return _section("Remarks on the data", "<p>Nothing stood out when the data was read.</p>")
-    return _section("Remarks on the data", f"<ul>{''.join(f'<li>{shown(remark)}</li>' for remark in remarks)}</ul>")
+        return section("Remarks on the data", "<p>Nothing stood out when the data was read.</p>")
+    return section("Remarks on the data", f"<ul>{''.join(f'<li>{shown(remark)}</li>' for remark in remarks)}</ul>")
 
 
 def _next(found: Findings) -> str:
     if not found.suggestions:
-        return _section("What to label next", "<p>Nothing: there is no unlabeled example.</p>")
+        return section("What to label next", "<p>Nothing: there is no unlabeled example.</p>")
     rows = []
     for rank, suggestion in enumerate(found.suggestions[:_NEXT], 1):
         picture = [_image(found, suggestion.row)] if found.image is not None else []
         name, why = found.names[suggestion.row], reason(suggestion, found.classes)
-        rows.append([str(rank), *picture, f'{_name(name)}<div class="why">{shown(why)}</div>'])
+        rows.append([str(rank), *picture, f'{short_name(name)}<div class="why">{shown(why)}</div>'])
     columns = ["", *([""] if found.image is not None else []), "example, and why it is worth a label"]
     words = "<p>The labels that should help most, from different corners of the data; next.csv has more.</p>"
-    return _section("What to label next", words + _table(columns, rows, "next"))
+    return section("What to label next", words + table(columns, rows, "next"))
 
 
 def _classes(found: Findings, classes: ByClass | None) -> str:
@@ -194,19 +158,19 @@ def _classes(found: Findings, classes: ByClass | None) -> str:
     columns += ["unlabeled guessed as it"] if guessed is not None else []
     rows = []
     for i, name in enumerate(found.classes):
-        row = [_name(name), f"{found.labeled[i]:,}"]
+        row = [short_name(name), f"{found.labeled[i]:,}"]
         if classes:
             row.append(str(classes.confusion[i].sum()))
             row += [f"{values[i]:.2f}" for values in (classes.precision, classes.recall, classes.f1)]
         rows.append(row + ([f"{guessed[i]:,}"] if guessed is not None else []))
     words = "" if classes else f"<p>No precision or recall: {shown(found.no_test)}.</p>"
-    return _section("Class by class", words + _table(columns, rows, "numbers"))
+    return section("Class by class", words + table(columns, rows, "numbers"))
 
 
 def _confusion(found: Findings, classes: ByClass | None) -> str:
     title = "What was taken for what"
     if classes is None:
-        return _section(title, f"<p>There is no table of confusions: {shown(found.no_test)}.</p>")
+        return section(title, f"<p>There is no table of confusions: {shown(found.no_test)}.</p>")
     counts = classes.confusion
     wrong = counts - np.diag(np.diag(counts))
     words = f"<p>Rows are the true classes of {counts.sum():,} held-out examples, columns the guesses.</p>"
@@ -216,9 +180,9 @@ def _confusion(found: Findings, classes: ByClass | None) -> str:
     if wrong.any() and len(counts) > 2:
         order = np.argsort(-wrong, axis=None, kind="stable")[: min(_CONFUSIONS, np.count_nonzero(wrong))]
         pairs = (divmod(int(i), len(counts)) for i in order)
-        rows = [[_name(found.classes[a]), _name(found.classes[b]), str(wrong[a, b])] for a, b in pairs]
-        listing = "<h3>Most frequent mistakes</h3>" + _table(["true class", "guess", "times"], rows, "pairs")
-    return _section(title, words + _matrix(counts, found.classes) + listing)
+        rows = [[short_name(found.classes[a]), short_name(found.classes[b]), str(wrong[a, b])] for a, b in pairs]
+        listing = "<h3>Most frequent mistakes</h3>" + table(["true class", "guess", "times"], rows, "pairs")
+    return section(title, words + _matrix(counts, found.classes) + listing)
 
 
 def _matrix(counts: NDArray[np.int64], classes: tuple[str, ...]) -> str:
@@ -248,7 +212,7 @@ def _probabilities(found: Findings) -> str:
     title = "Whether probabilities can be believed"
     words = f"<p>{shown(found.calibration.said)}</p>"
     if not len(found.test_labels):
-        return _section(title, f"{words}<p>There is no reliability diagram: {shown(found.no_test)}.</p>")
+        return section(title, f"{words}<p>There is no reliability diagram: {shown(found.no_test)}.</p>")
     before = reliability(found.test_probs, found.test_labels)
     after = None
     if found.calibration.fitted:
@@ -261,13 +225,13 @@ def _probabilities(found: Findings) -> str:
         f"{distance} apart (expected calibration error). Points on the diagonal mean what they say; larger points "
         "stand for more examples.</p>"
     )
-    return _section(title, words + _figures([pictures.reliability_diagram(before, after)]))
+    return section(title, words + figure_grid([pictures.reliability_diagram(before, after)]))
 
 
 def _training(found: Findings) -> str:
     title = "How training went"
     if not found.history:
-        return _section(title, "<p>There are no learning curves: this model is not trained step by step.</p>")
+        return section(title, "<p>There are no learning curves: this model is not trained step by step.</p>")
     words = []
     if found.seeding:
         words.append(f"Before these, {found.seeding:,} updates taught the network what a graph guessed of the labels.")
@@ -281,19 +245,15 @@ def _training(found: Findings) -> str:
         "Error on validation examples",
         "How sure the network is of its guesses for unlabeled examples, before calibration",
     )
-    figures = [
-        f"<figure>{picture}<figcaption>{caption}</figcaption></figure>"
-        for picture, caption in zip(drawn, captions, strict=True)
-        if picture
-    ]
+    figures = [figure(picture, caption) for picture, caption in zip(drawn, captions, strict=True) if picture]
     text = "".join(f"<p>{shown(sentence)}</p>" for sentence in words)
-    return _section(title, text + _figures(figures))
+    return section(title, text + figure_grid(figures))
 
 
 def _sheets(found: Findings) -> str:
     title = "The unlabeled examples"
     if not len(found.probs):
-        return _section(title, "<p>There are none.</p>")
+        return section(title, "<p>There are none.</p>")
     best = found.probs.max(1)
     order = np.argsort(best, kind="stable")
     most = _SHEET if found.image is not None else _NAMED
@@ -302,17 +262,17 @@ def _sheets(found: Findings) -> str:
     for name, rows in (("Least certain", order[: max(half, 1)]), ("Most certain", order[::-1][:half])):
         if len(rows):
             sheets.append(f"<h3>{name}</h3>{_sheet(found, rows, best)}")
-    return _section(title, "".join(sheets))
+    return section(title, "".join(sheets))
 
 
 def _sheet(found: Findings, rows: Iterable[int], best: Array) -> str:
     guesses = found.probs.argmax(1)
     if found.image is None:
-        cells = [[_name(found.names[i]), _name(found.classes[guesses[i]]), f"{best[i]:.1%}"] for i in rows]
-        return _table(["example", "guess", "probability"], cells, "pairs")
+        cells = [[short_name(found.names[i]), short_name(found.classes[guesses[i]]), f"{best[i]:.1%}"] for i in rows]
+        return table(["example", "guess", "probability"], cells, "pairs")
     items = [
         f'<figure title="{shown(found.names[i])}">{_image(found, i)}'
-        f"<figcaption>{_name(found.classes[guesses[i]])} <small>{best[i]:.0%}</small></figcaption></figure>"
+        f"<figcaption>{short_name(found.classes[guesses[i]])} <small>{best[i]:.0%}</small></figcaption></figure>"
         for i in rows
     ]
     return f'<div class="sheet">{"".join(items)}</div>'
@@ -325,26 +285,4 @@ def _image(found: Findings, row: int) -> str:
 
 def _origin(origin: dict[str, str]) -> str:
     items = "".join(f"<dt>{escape(key)}</dt><dd>{shown(value)}</dd>" for key, value in origin.items())
-    return _section("How this was made", f"<dl>{items}</dl>")
-
-
-def _section(title: str, content: str) -> str:
-    return f"<section><h2>{title}</h2>{content}</section>"
-
-
-def _figures(figures: Iterable[str]) -> str:
-    return f'<div class="figures">{"".join(figures)}</div>'
-
-
-def _name(text: str) -> str:
-    return f'<span class="name" title="{shown(text)}">{shown(text)}</span>'  # only the start of a long one is seen
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], kind: str) -> str:
-    """A table. Cells are HTML already. On a narrow page the table scrolls in its own box."""
-    head = "".join(f'<th scope="col">{name}</th>' for name in columns)
-    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-    return (
-        f'<div class="box" tabindex="0"><table class="{kind}"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
+    return section("How this was made", f"<dl>{items}</dl>")

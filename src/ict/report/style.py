@@ -47,6 +47,9 @@ th, td { padding: .4rem 1rem .4rem 0; border-bottom: 1px solid var(--line); vert
 tbody tr:last-child > * { border-bottom: 0; }
 table.numbers th:nth-child(n+2), table.numbers td:nth-child(n+2) { text-align: right; }
 table.pairs td:last-child, table.pairs th:last-child { text-align: right; }
+table.trials th, table.trials td { text-align: right; }
+table.trials th:last-child, table.trials td:last-child { text-align: left; min-width: 12rem; padding-left: .5rem; }
+tr.marked { background: color-mix(in srgb, var(--first) 14%, transparent); font-weight: 600; }
 .name {
   display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 3; overflow: hidden;
   width: max-content; max-width: 22rem; overflow-wrap: anywhere;
@@ -74,7 +77,10 @@ img { display: block; image-rendering: pixelated; border-radius: .3rem; backgrou
 }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 25rem), 1fr)); gap: 1.75rem; }
 .figures svg { display: block; width: 100%; max-width: 30rem; height: auto; }
+.figures.wide { grid-template-columns: minmax(0, 1fr); }
+.figures.wide svg { max-width: 44rem; }
 figure { margin: 0; }
+code { overflow-wrap: anywhere; }
 .figures figcaption { color: var(--soft); font-size: .875rem; margin-top: .35rem; max-width: 30rem; }
 .sheet { display: grid; grid-template-columns: repeat(auto-fill, minmax(4.25rem, 1fr)); gap: .9rem .75rem; }
 .sheet img { width: 100%; height: auto; aspect-ratio: 1; }

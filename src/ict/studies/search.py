@@ -22,7 +22,8 @@ from ict.experiment.provenance import provenance
 from ict.experiment.result import Result
 from ict.recipes.recipe import Recipe
 from ict.studies.live_study import watch_study
-from ict.studies.report import page, short
+from ict.studies.report import search_page
+from ict.studies.report_figures import short
 from ict.studies.search_space import Choices, Range, Space, apply, read_space
 from ict.studies.storage import Storage
 from ict.studies.study import Slot
@@ -157,7 +158,7 @@ def report(plan: SearchPlan) -> dict[str, Any]:
         "settings": plan.recipe.to_dict(),
     }
     plan.out.mkdir(parents=True, exist_ok=True)
-    files = {plan.out / "search.json": as_json(summary), plan.out / "report.html": page(summary).encode()}
+    files = {plan.out / "search.json": as_json(summary), plan.out / "report.html": search_page(summary).encode()}
     if winner is not None:
         tuned = apply(plan.recipe, winner.params)
         files[plan.out / "winner.json"] = as_json({"name": f"{plan.recipe.name}-tuned", **tuned.to_dict()})
