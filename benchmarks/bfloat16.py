@@ -24,9 +24,9 @@ from ict import from_arrays, train
 from ict.base.array_types import Array
 from ict.data.array_inputs import fit_inputs
 from ict.data.svhn import svhn
+from ict.engine.device import Mode
 from ict.estimators.default_recipes import default_recipe
 from ict.experiment.provenance import provenance
-from ict.experiment.run import Mode
 
 Data = tuple[Array, Array]
 STEPS = 1500

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from ict import from_arrays, train
+from ict import ICTClassifier, from_arrays, train
 from ict.engine.device import limit_threads, untouched_globals
 from ict.engine.fast import bfloat16
 from ict.engine.fast.bfloat16 import HalfForward
@@ -86,6 +86,17 @@ def test_bfloat16_is_off_where_an_algorithm_needs_precision() -> None:
     assert not torch.equal(half(x), full(x))
     for a, b in zip(half.along(x, d), full.along(x, d), strict=True):
         torch.testing.assert_close(a, b)
+
+
+@HALF
+def test_an_estimator_trains_in_bfloat16_where_asked() -> None:
+    x, y = np.random.default_rng(0).normal(size=(40, 6)), np.where(np.arange(40) < 20, np.arange(40) % 2, -1)
+    exact, again, fast = (
+        ICTClassifier(steps=20, device="cpu", random_state=0, mode=mode).fit(x, y).predict_proba(x)
+        for mode in ("exact", "exact", "fast")
+    )
+    np.testing.assert_array_equal(exact, again)
+    assert 0 < np.abs(fast - exact).max() < 0.1
 
 
 def test_without_the_hardware_fast_mode_says_so_and_runs_the_exact_step(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from ict.cli.options import (
     LabelsFile,
     ModelBackbone,
     ModelFolder,
+    ModeName,
     Settings,
     SkipBad,
     TextColumn,
@@ -58,6 +59,7 @@ def fit(
     seed: Annotated[int, typer.Option(help="Seed of the held-out split, the weights and all random draws.")] = 0,
     settings: Settings = None,
     device: DeviceName = "auto",
+    mode: ModeName = "exact",
 ) -> None:
     """Train on your own labeled and unlabeled examples. Write a model, predictions, a report and what to label next."""
     from ict.data.user.subsets import read_subsets
@@ -83,7 +85,7 @@ def fit(
             text_column=text_column,
         )
     embedded = None if embed is None else Embedded(embed, text_column, carry=not no_backbone)
-    fitter = Fitter(None, steps, tuple(settings or ()), device, verbose=1)
+    fitter = Fitter(None, steps, tuple(settings or ()), device, verbose=1, mode=mode)
     command = shlex.join(["ict", *sys.argv[1:]])
     try:
         with sigterm_interrupts():

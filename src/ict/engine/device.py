@@ -20,6 +20,7 @@ _WORTH_THREADS = 2**30  # multiplications; an update of ICT of that size takes a
 _SHARE_OF_MEMORY = 0.7  # the part of the GPU's free memory that examples may take
 
 Device = Literal["auto", "cpu", "cuda"]
+Mode = Literal["exact", "fast"]
 
 
 def pick_device(device: Device) -> torch.device:
@@ -39,10 +40,18 @@ def pick_device(device: Device) -> torch.device:
     return torch.device("cuda", index)
 
 
-def runs_fast(device: torch.device) -> bool:
-    """Whether fast mode is of use on the device. Raise a UserError if its kernels cannot be compiled."""
+def runs_fast(mode: Mode, device: torch.device) -> bool:
+    """Whether to run the fast step. Warns if it was asked for and a CPU has no bfloat16."""
+    if mode != "fast":
+        return False
     if device.type == "cpu":
-        return bfloat16.in_hardware()
+        if not (able := bfloat16.in_hardware()):
+            warnings.warn(
+                "fast mode needs a GPU, or a CPU with instructions for bfloat16 (AVX512-BF16 or AMX): "
+                f"running the exact step on {device.type}.",
+                stacklevel=3,
+            )
+        return able
     if find_spec("triton") is None:
         raise UserError("mode fast needs the package triton, which torch installs only on Linux: use --mode exact.")
     return True

@@ -17,7 +17,7 @@ from ict.estimators import AUTO
 if TYPE_CHECKING:
     from torch import nn
 
-    from ict.engine.device import Device
+    from ict.engine.device import Device, Mode
 
 
 class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -28,6 +28,7 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     network: a module that returns logits. None: one that suits the shape of X.
     steps: the number of updates. None: depends on the number of examples.
     settings: strings such as "train.weight=30". device, random_state.
+    mode: "fast" trains in bfloat16, on a GPU or a CPU that has it.
     verbose: 1 for a progress bar in a terminal.
     backbone: a pretrained network that makes features of X, which is then strings or images as uint8: "auto" for the
         packaged one, or a name that `ict list backbones` shows.
@@ -45,6 +46,7 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         steps: int | None = None,
         settings: tuple[str, ...] = (),
         device: "Device" = "auto",
+        mode: "Mode" = "exact",
         random_state: Any = None,
         verbose: int = 0,
         backbone: str | None = None,
@@ -54,6 +56,7 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.steps = steps
         self.settings = settings
         self.device = device
+        self.mode = mode
         self.random_state = random_state
         self.verbose = verbose
         self.backbone = backbone
@@ -78,7 +81,7 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             X, labels = np.concatenate([X, more]), np.concatenate([labels, np.full(len(more), UNLABELED)])
         self.inputs_ = fit_inputs(X) if self.embedding_ is None else self.embedding_.inputs(X)
         seed = int(check_random_state(self.random_state).randint(2**31))
-        fitter = Fitter(self.network, self.steps, tuple(self.settings), self.device, self.verbose)
+        fitter = Fitter(self.network, self.steps, tuple(self.settings), self.device, self.verbose, mode=self.mode)
         inputs = self.inputs_(X)
         if self.method == AUTO:
             choice = choose(fitter, inputs, labels, len(self.classes_), seed)
@@ -137,6 +140,7 @@ class ICTClassifier(SemiSupervisedClassifier):
         steps: int | None = None,
         settings: tuple[str, ...] = (),
         device: "Device" = "auto",
+        mode: "Mode" = "exact",
         random_state: Any = None,
         verbose: int = 0,
         backbone: str | None = None,
@@ -148,6 +152,7 @@ class ICTClassifier(SemiSupervisedClassifier):
             steps=steps,
             settings=settings,
             device=device,
+            mode=mode,
             random_state=random_state,
             verbose=verbose,
             backbone=backbone,

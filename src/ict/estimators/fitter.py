@@ -15,7 +15,7 @@ from ict.data.array_inputs import has_same_length
 from ict.data.arrays import from_arrays
 from ict.data.dataset import Dataset, Examples
 from ict.engine import loop
-from ict.engine.device import Device, pick_device, untouched_globals
+from ict.engine.device import Device, Mode, pick_device, runs_fast, untouched_globals
 from ict.engine.loop import final_network
 from ict.engine.settings import Optimizer
 from ict.estimators.default_recipes import after_seeding, default_recipe, default_steps, is_anchored, seeding_recipe
@@ -56,6 +56,7 @@ class Fitter:
     device: Device = "auto"
     verbose: int = 0
     title: str = ""  # of the progress bar; by default the method
+    mode: Mode = "exact"
     neighbors: NeighborMemo = field(default_factory=NeighborMemo, repr=False, compare=False)  # shared by its copies
 
     def fit(
@@ -142,7 +143,8 @@ class Fitter:
         target = pick_device(self.device)
         history: list[loop.Record] = []
         interrupted = 0
-        with untouched_globals(target):
+        fast = runs_fast(self.mode, target)
+        with untouched_globals(target, exact=not fast):
             job = prepare(recipe.resolved(), seed, data, network, target)
             unlabeled = None if look is None or look.unlabeled is None else torch.from_numpy(look.unlabeled)
             watch = loop.Watch(job.valid, job.transform, recipe.eval, unlabeled=unlabeled)
@@ -153,7 +155,7 @@ class Fitter:
                     advance(metrics)
 
                 try:
-                    loop.train(job.program, job.state, watch, record, None, updater(job))
+                    loop.train(job.program, job.state, watch, record, None, updater(job, fast))
                 except KeyboardInterrupt as stop:
                     interrupted = signal_of(stop)
                     warnings.warn(

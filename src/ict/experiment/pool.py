@@ -23,9 +23,9 @@ from typing import Any
 import torch
 
 from ict.base.errors import Diverged, UserError, show_warning
-from ict.engine.device import Device
+from ict.engine.device import Device, Mode
 from ict.experiment.result import Result, diverged
-from ict.experiment.run import Mode, train
+from ict.experiment.run import train
 from ict.experiment.run_folder import Folder
 from ict.recipes.recipe import Recipe
 

@@ -1,12 +1,11 @@
 """One run: (recipe, seed, folder) to a trained network and result.json."""
 
-import warnings
 from collections.abc import Callable, Collection, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +14,15 @@ from torch import Tensor, nn
 from ict.base.errors import UserError
 from ict.data.dataset import Dataset
 from ict.engine import distributed
-from ict.engine.device import Device, explain_out_of_memory, limit_threads, pick_device, runs_fast, untouched_globals
+from ict.engine.device import (
+    Device,
+    Mode,
+    explain_out_of_memory,
+    limit_threads,
+    pick_device,
+    runs_fast,
+    untouched_globals,
+)
 from ict.engine.distributed import Ranks
 from ict.engine.evaluate import error
 from ict.engine.input_transform import InputTransform
@@ -32,8 +39,6 @@ from ict.recipes import find
 from ict.recipes.recipe import OWN, Component, Recipe, change
 
 _CHUNK = 4096  # examples hashed at a time
-
-Mode = Literal["exact", "fast"]
 
 
 @dataclass(frozen=True)
@@ -85,13 +90,7 @@ def train(
     ranks = distributed.joined()
     with ranks.together():
         target = pick_device(device)
-        fast = mode == "fast" and runs_fast(target)
-        if mode == "fast" and not fast:
-            warnings.warn(
-                "fast mode needs a GPU, or a CPU with instructions for bfloat16 (AVX512-BF16 or AMX): "
-                f"running the exact step on {target.type}.",
-                stacklevel=2,
-            )
+        fast = runs_fast(mode, target)
         shared = _check_sync(sync_bn, fast, ranks)
         recipe, data = _fill_in(recipe, settings, data, network, seed, data_dir)
         _check_shares(recipe, ranks)

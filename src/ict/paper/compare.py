@@ -9,12 +9,12 @@ from typing import Any
 
 from ict.base.errors import unknown
 from ict.base.files import write_atomic, write_json
-from ict.engine.device import Device, pick_device
+from ict.engine.device import Device, Mode, pick_device
 from ict.experiment.live_table import watch
 from ict.experiment.pool import THREADS, Task, run_all
 from ict.experiment.provenance import provenance
 from ict.experiment.result import Result
-from ict.experiment.run import Mode, default_folder
+from ict.experiment.run import default_folder
 from ict.paper.ranking import draw, table
 from ict.paper.table import counted
 from ict.recipes import RECIPES

@@ -18,12 +18,12 @@ import torch
 from optuna.distributions import BaseDistribution
 
 from ict.base.errors import CannotWrite, Diverged, FolderInUse, UserError
-from ict.engine.device import Device, pick_device
+from ict.engine.device import Device, Mode, pick_device
 from ict.engine.loop import Record
 from ict.experiment.console import validation_error
 from ict.experiment.pool import Pipe, crew, sigterm_interrupts
 from ict.experiment.result import Result
-from ict.experiment.run import Mode, train
+from ict.experiment.run import train
 from ict.recipes.recipe import Recipe
 from ict.studies.storage import Storage, StorageError
 from ict.studies.study import Claim, Lost, Pulse, Slot, Study
