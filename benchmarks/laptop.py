@@ -1,0 +1,285 @@
+"""What a CPU gains: the paths of this package against plainer ones, as ratios within one run.
+
+    python benchmarks/laptop.py --out results/laptop.json [--repeats 5]
+
+One thread, CPU seconds, the median of a few repeats. An update is one of ICT with 100 labeled and 100 unlabeled images
+and the default network; plain is the loop of `examples/ict_from_scratch.py` with weights in torch's default layout.
+"""
+
+import argparse
+import importlib
+import io
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from copy import deepcopy
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from sklearn.neural_network import MLPClassifier
+from torch import Tensor, nn
+
+from ict import from_arrays
+from ict.base.array_types import Array
+from ict.data.user.image_file import square
+from ict.engine.device import Mode, runs_fast, untouched_globals
+from ict.estimators.default_recipes import default_recipe
+from ict.experiment.prepare import prepare
+from ict.experiment.provenance import provenance
+from ict.experiment.training import updater
+from ict.experts.graph import GraphPropagation, find_neighbors
+from ict.models.trained_network import TrainedNetwork
+from ict.networks import NETWORKS
+from ict.recipes.recipe import change
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
+import ict_from_scratch as scratch
+
+CPU = torch.device("cpu")
+IMAGES = {"8x8 gray": (1, 8, 8), "28x28 gray": (1, 28, 28), "32x32 RGB": (3, 32, 32)}
+FILE_SIDES = (1024, 768)
+
+
+def seconds(work: Callable[[], object], repeats: int) -> float:
+    """Median CPU seconds, after one call that warms up."""
+    work()
+    return median(_timed(work) for _ in range(repeats))
+
+
+def _timed(work: Callable[[], object]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def examples(shape: tuple[int, ...], n: int) -> Array:
+    return np.random.default_rng(0).normal(size=(n, *shape)).astype(np.float32)
+
+
+def ict_update(shape: tuple[int, ...], mode: Mode) -> Callable[[], None]:
+    y = np.where(np.arange(600) < 100, np.arange(600) % 10, -1)
+    recipe = change(default_recipe("ict", shape, 600), ["train.labeled_batch=100"])
+    job = prepare(recipe.resolved(), 0, from_arrays(examples(shape, 600), y), None, CPU)
+    step = updater(job, runs_fast(mode, CPU))
+    return lambda: step(job.program, job.state)
+
+
+class Plain(scratch.ICT):
+    """The single file's loop for images of any shape, with the default layout."""
+
+    def __init__(self, shape: tuple[int, ...], width: int) -> None:
+        channels = shape[0]
+        images = torch.from_numpy(examples(shape, 600) * 40 + 128)
+        super().__init__(images[:, :1], torch.arange(600) % 10, torch.arange(100), torch.arange(600), seed=0)
+        self.student = scratch.ConvNet(width)
+        first = self.student.features[0]
+        assert isinstance(first, nn.Conv2d)
+        self.student.features[0] = nn.Conv2d(channels, width, 3, padding=1, bias=False)
+        for parameter in self.student.parameters():
+            parameter.data = parameter.data.contiguous()
+            if parameter.dim() == 4:
+                parameter.data = torch.empty(parameter.shape).copy_(parameter.data)
+        self.teacher = deepcopy(self.student).requires_grad_(False)
+        self.optimizer = torch.optim.SGD(self.student.parameters(), 0.01, 0.9, weight_decay=1e-3, nesterov=True)
+        self.channels = channels
+
+    def standardize(self, images: Tensor) -> Tensor:
+        return super().standardize(images).expand(-1, self.channels, -1, -1).contiguous()
+
+
+def updates(repeats: int) -> dict[str, Any]:
+    found = {}
+    scratch.LABELED_BATCH = 100
+    for name, shape in IMAGES.items():
+        plain = Plain(shape, 16 if shape[1] <= 16 else 32)
+        times = {"plain": seconds(partial(plain.update, 5), 2 * repeats)}
+        times["exact"] = seconds(ict_update(shape, "exact"), 2 * repeats)
+        if runs_fast("fast", CPU):
+            times["fast"] = seconds(ict_update(shape, "fast"), 2 * repeats)
+        found[name] = {"ms": {key: round(1e3 * value, 2) for key, value in times.items()}} | {
+            f"{key} over {base}": round(times[base] / times[key], 2)
+            for key, base in (("exact", "plain"), ("fast", "exact"), ("fast", "plain"))
+            if key in times
+        }
+        print(name, found[name], flush=True)
+    return found
+
+
+@torch.no_grad()
+def double_precision(network: nn.Module, x: Array) -> Tensor:
+    """How predictions were computed before: float64, 1,024 examples at a time."""
+    double = deepcopy(network).double().eval()
+    return torch.cat([double(chunk.double()).softmax(1) for chunk in torch.from_numpy(x).split(1024)])
+
+
+@torch.no_grad()
+def plain_torch(network: nn.Module, x: Array) -> Tensor:
+    return torch.cat([network(chunk).softmax(1) for chunk in torch.from_numpy(x).split(256)])
+
+
+def predictions(repeats: int) -> dict[str, Any]:
+    found = {}
+    for name, shape in IMAGES.items():
+        module = NETWORKS["convnet"](shape, 10, width=16 if shape[1] <= 16 else 32).eval()
+        trained, x = TrainedNetwork(module, 0, {}, False), examples(shape, 256)
+        paths: dict[str, Callable[[Array], object]] = {
+            "float64": partial(double_precision, module),
+            "torch": partial(plain_torch, module),
+            "ict": trained.predict_proba,
+        }
+        if (session := onnx_session(module, shape)) is not None:
+            paths["onnxruntime"] = partial(run_onnx, session)
+        many = {key: len(x) / seconds(partial(run, x), repeats) for key, run in paths.items()}
+        one = {key: 1e3 * seconds(partial(run, x[:1]), 5 * repeats) for key, run in paths.items()}
+        found[name] = {
+            "images a second": {key: round(value) for key, value in many.items()},
+            "ict over float64": round(many["ict"] / many["float64"], 2),
+            "ict over torch": round(many["ict"] / many["torch"], 2),
+            "ms for one": {key: round(value, 2) for key, value in one.items()},
+            "one, ict in units of float64": round(one["ict"] / one["float64"], 2),
+        }
+        print(name, found[name], flush=True)
+    return found
+
+
+def onnx_session(module: nn.Module, shape: tuple[int, ...]) -> Any:
+    """The network in onnxruntime on one thread, if that is installed."""
+    try:
+        onnxruntime: Any = importlib.import_module("onnxruntime")
+    except ImportError:
+        return None
+    dynamic = ({0: torch.export.Dim("batch")},)
+    program = torch.onnx.export(
+        module, (torch.zeros(2, *shape),), dynamo=True, input_names=["x"], dynamic_shapes=dynamic, verbose=False
+    )
+    assert program is not None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(
+        program.model_proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+
+
+def run_onnx(session: Any, x: Array) -> Any:
+    return session.run(None, {"x": x})
+
+
+def memory(n: int) -> float:
+    """The largest resident memory in GB of a process that predicts n images of 64x64 RGB."""
+    code = f"""
+import resource, numpy as np
+from ict.models.trained_network import TrainedNetwork
+from ict.networks import NETWORKS
+network = TrainedNetwork(NETWORKS["convnet"]((3, 64, 64), 10).eval(), 0, {{}}, False)
+x = np.zeros((512, 3, 64, 64), np.float32)
+for _ in range({n} // 512):
+    network.predict_proba(x)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return int(done.stdout) / 2**20
+
+
+def import_seconds(code: str) -> float:
+    def once() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-c", code], check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    once()
+    return median(once() for _ in range(5))
+
+
+def decoding(repeats: int) -> dict[str, float]:
+    """A photo-like JPEG to 32x32, whole and at a reduced scale."""
+    width, height = FILE_SIDES
+    waves = np.sin(np.mgrid[:height, :width].sum(0) / 30)
+    buffer = io.BytesIO()
+    Image.fromarray((127 + 100 * waves).astype(np.uint8)).convert("RGB").save(buffer, "JPEG", quality=90)
+
+    def decode(scale: int) -> None:
+        with Image.open(io.BytesIO(buffer.getvalue())) as image:
+            image.draft(None, (width // scale, height // scale))
+            square(image.convert("RGB"), 32)
+
+    whole, reduced = (seconds(partial(decode, scale), 3 * repeats) for scale in (1, 8))
+    return {
+        "whole a second": round(1 / whole),
+        "reduced a second": round(1 / reduced),
+        "ratio": round(whole / reduced, 2),
+    }
+
+
+def sizes(repeats: int) -> dict[str, Any]:
+    """Cost against size: an update by pixels, the graph by rows, labels and classes, and an MLP of scikit-learn."""
+    pixels = {
+        f"{side}x{side}": 1e3 * seconds(ict_update((1, side, side), "exact"), repeats) for side in (8, 16, 32, 64)
+    }
+    graph = {}
+    for rows in (1000, 2000, 4000, 8000):
+        x, y = examples((64,), rows), np.where(np.arange(rows) < 100, np.arange(rows) % 10, -1)
+        graph[str(rows)] = round(seconds(partial(GraphPropagation().fit, x, y), 1), 2)
+    x, labels = examples((64,), 2000), {}
+    neighbors = find_neighbors(x)
+    for known in (20, 200, 2000):
+        y = np.where(np.arange(2000) < known, np.arange(2000) % 10, -1)
+        labels[str(known)] = round(seconds(partial(GraphPropagation().fit, x, y, neighbors), 1), 2)
+    classes = {}
+    for count in (2, 10, 100):
+        y = np.where(np.arange(2000) < 200, np.arange(2000) % count, -1)
+        classes[str(count)] = round(seconds(partial(GraphPropagation().fit, x, y, neighbors), 1), 2)
+    batch, targets = examples((64,), 200), np.arange(200) % 10
+    mlp = MLPClassifier((256, 256), batch_size=200, solver="sgd")
+    mlp.partial_fit(batch, targets, classes=np.arange(10))
+    vector = {
+        "ict, an update of 200 rows, ms": round(1e3 * seconds(ict_update((64,), "exact"), 4 * repeats), 2),
+        "scikit-learn's MLPClassifier, the same, ms": round(
+            1e3 * seconds(lambda: mlp.partial_fit(batch, targets), 4 * repeats), 2
+        ),
+    }
+    return {
+        "ms an update by pixels": {key: round(value, 1) for key, value in pixels.items()},
+        "graph, seconds by rows": graph,
+        "graph with known neighbors, seconds by labels": labels,
+        "graph with known neighbors, seconds by classes": classes,
+        "vectors of 64 features": vector,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--repeats", type=int, default=5)
+    arguments = parser.parse_args()
+    repeats = arguments.repeats
+    with untouched_globals(CPU, 1):
+        sklearn, ours = map(import_seconds, ("import sklearn.base", "from ict import ICTClassifier"))
+        content = {
+            "update": updates(repeats),
+            "predict": predictions(repeats),
+            "predicting 64x64 RGB, GB at most": {str(n): round(memory(n), 2) for n in (512, 2048)},
+            "import": {
+                "sklearn.base": round(sklearn, 2),
+                "ICTClassifier": round(ours, 2),
+                "ratio": round(ours / sklearn, 2),
+            },
+            "jpeg to 32x32": decoding(repeats),
+            "sizes": sizes(max(repeats // 2, 1)),
+            "seed": 0,
+            "repeats": repeats,
+            **provenance(CPU),
+        }
+    arguments.out.write_text(json.dumps(content, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
