@@ -64,6 +64,8 @@ results: setup
 	$(BIN)/ict compare digits-100 --out runs/results/derivative --methods vat,vat-ent --set algorithm.xi=0
 	cp runs/results/derivative/compare.json results/compare-digits-100-derivative.json
 	$(BIN)/python benchmarks/cpu.py --out results/cpu.json
+	$(BIN)/python benchmarks/laptop.py --out results/laptop.json
+	$(BIN)/python benchmarks/bfloat16.py --svhn $(ICT_DATA) --out results/bfloat16.json
 	$(BIN)/python research/direction.py --out results/direction.json
 	$(BIN)/python benchmarks/estimator.py --out results/estimator.json
 	$(BIN)/python benchmarks/tables.py --wheel $(KEEL) --out results/tables.json

@@ -14,6 +14,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 import measured
+import on_a_cpu
 import on_vectors
 import performance
 import published
@@ -264,6 +265,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "demo": demo,
     "moons-table": moons_table,
     "cpu": cpu,
+    "laptop": on_a_cpu.laptop,
+    "bfloat16": on_a_cpu.bfloat16,
     "comparison": comparison,
     "variants": variants,
     "derivative": derivative,
