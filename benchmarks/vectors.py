@@ -160,6 +160,8 @@ def run(
     progress: Path = arguments.progress
     progress.parent.mkdir(parents=True, exist_ok=True)
     done = [json.loads(line) for line in progress.read_text().splitlines()] if progress.exists() else []
+    # a cell without the variants that are wanted now is measured again
+    done = [d for d in done if d["seed"] >= arguments.variant_seeds or set(VARIANTS) <= set(d["accuracy"])]
     keys = {(d["data"], d["labels"], d["seed"], d["skewed"]) for d in done}
     cells = [
         Cell(data, n, seed, skew)
