@@ -1,6 +1,7 @@
 """`ict embed` and the cache of features: what is written, and that nothing is embedded twice."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -292,3 +293,18 @@ def test_the_cache_has_a_limit_and_can_be_cleared(
 def test_a_backbone_of_images_refuses_texts() -> None:
     with pytest.raises(UserError, match="is for images"):
         Embedder(open_backbone(NAME, "cpu")).texts(["a"], None, None)
+
+
+def test_heic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    photos(tmp_path / "in", 2)
+    (tmp_path / "in/ant/z.heic").write_bytes(b"whatever")
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "pillow_heif", None)
+        assert ict(without, "embed", tmp_path / "in", "-o", tmp_path / "x.npz", "--backbone", NAME) == 2
+    assert "ant/z.heic needs the package pillow-heif" in capsys.readouterr().err
+    pillow_heif = pytest.importorskip("pillow_heif")
+    image = np.full((40, 40, 3), (200, 100, 50), np.uint8)
+    pillow_heif.from_pillow(Image.fromarray(image)).save(tmp_path / "in/ant/z.heic", quality=100)
+    found = run(monkeypatch, tmp_path / "in", tmp_path / "x.npz")
+    row = found["features"][found["names"].tolist().index("ant/z.heic")]
+    np.testing.assert_allclose(row.reshape(3, 4), np.repeat([[200], [100], [50]], 4, 1) / 255, atol=0.03)

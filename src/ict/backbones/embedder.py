@@ -18,6 +18,7 @@ from ict.backbones.preparation import Pixels
 from ict.backbones.word_bag import fit_words
 from ict.base.array_types import Array
 from ict.base.errors import UserError
+from ict.data.user.image_cache import FORMAT as DECODING
 from ict.data.user.records import Items, Progress
 from ict.engine.device import Device
 
@@ -103,7 +104,7 @@ class Embedder:
         source: Path | None,
         progress: Progress | None,
     ) -> tuple[Features, dict[int, str]]:
-        cache = FeatureCache(identity(self.backbone) + PILLOW, source)  # which decodes and resizes
+        cache = FeatureCache(f"{identity(self.backbone)} {PILLOW} {DECODING}", source)
         first = {digest: place for place, digest in reversed(list(enumerate(digests)))}
         missing = sorted(place for digest, place in first.items() if digest not in cache)
         reasons: dict[bytes, str] = {}

@@ -5,6 +5,7 @@ used.
 """
 
 import hashlib
+import importlib
 import io
 import os
 import warnings
@@ -21,7 +22,8 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from ict.base.errors import UserError
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+_HEIC = (".heic", ".heif")
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", *_HEIC)
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP")  # no others: pillow runs other programs for some
 GRAY = ("1", "L", "LA", "La", "I", "I;16", "I;16L", "I;16B", "I;16N")
 LARGEST = 400_000_000  # bytes of a file: as many pixels as pillow takes, uncompressed
@@ -47,7 +49,7 @@ def header(path: Path, root: Path) -> Header | str:
     """The header of a file, without decoding it; or the reason why it cannot be used."""
     try:
         raw = _bytes(path, root)
-        with Image.open(io.BytesIO(raw), formats=FORMATS) as image:
+        with Image.open(io.BytesIO(raw), formats=_formats(path)) as image:
             return Header(image.size, image.mode in GRAY, hashlib.blake2b(raw).digest())
     except Exception as error:  # damaged files make pillow raise nearly anything
         return _reason(error)
@@ -65,7 +67,7 @@ def decoded(path: Path, root: Path, size: int, gray: bool, digest: bytes | None 
     if digest is not None and hashlib.blake2b(raw).digest() != digest:
         raise UserError(f"{path} changed while it was read: run the command again.")
     try:
-        return _pixels(raw, size, gray) if raw else why
+        return _pixels(raw, size, gray, _formats(path)) if raw else why
     except Exception as error:  # damaged files make pillow raise nearly anything
         return _reason(error)
 
@@ -119,8 +121,19 @@ def _reason(error: Exception) -> str:
     return "is corrupt or truncated"
 
 
-def _pixels(raw: bytes, size: int, gray: bool) -> tuple[Pixels, bool]:
-    with Image.open(io.BytesIO(raw), formats=FORMATS) as opened:
+def _formats(path: Path) -> tuple[str, ...]:
+    """The formats that a file may have; pillow reads HEIC only with the help of another package."""
+    if path.suffix.lower() not in _HEIC:
+        return FORMATS
+    try:
+        importlib.import_module("pillow_heif").register_heif_opener()
+    except ImportError:
+        raise _Bad("needs the package pillow-heif (`pip install pillow-heif`) to be read") from None
+    return ("HEIF",)
+
+
+def _pixels(raw: bytes, size: int, gray: bool, formats: tuple[str, ...]) -> tuple[Pixels, bool]:
+    with Image.open(io.BytesIO(raw), formats=formats) as opened:
         file_is_gray = opened.mode in GRAY
         _reduce(opened, size)
         sixteen_bit = opened.mode.startswith("I;16") or (opened.mode == "I" and opened.format == "PNG")
