@@ -280,6 +280,9 @@ def test_the_cache_has_a_limit_and_can_be_cleared(
     array_cache.write_entry(own_cache / "features/a/b", np.zeros((1, 500), np.float32), "float32", (500,), {})
     left = {path.name for path in array_cache.entries(own_cache)}
     assert "b" in left and "0" in left and "1" not in left
+    monkeypatch.setenv("ICT_CACHE_LIMIT", "0.000000001")
+    array_cache.write_entry(own_cache / "features/a/c", np.zeros((1, 500), np.float32), "float32", (500,), {})
+    assert [path.name for path in array_cache.entries(own_cache)] == ["c"]  # the newest stays, whatever its size
     assert ict(monkeypatch, "cache") == 0
     assert str(own_cache) in capsys.readouterr().out
     (own_cache / "notes.txt").write_text("mine")
