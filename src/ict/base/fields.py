@@ -6,7 +6,7 @@ import reprlib
 from collections.abc import Callable, Mapping
 from math import inf
 from types import NoneType, UnionType
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from ict.base.errors import UserError
 
@@ -16,18 +16,26 @@ _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, 
 _LARGEST = 10**300  # of whole numbers that stand for a float
 
 
+_LATER = "later"
+T = TypeVar("T")
+Later = Annotated[T, _LATER]
+"""The type of an option that came later: at its default, which must never change, it is left out of a recipe's hash."""
+
+
 class Option(NamedTuple):
     hint: Any
     default: Any
+    later: bool
 
 
 def options(target: Callable[..., Any]) -> dict[str, Option]:
     """The keyword-only parameters of a class or function: those that a recipe may set."""
     function = target.__init__ if inspect.isclass(target) else target
     try:
-        hints = get_type_hints(target if dataclasses.is_dataclass(target) else function)
+        annotated = target if dataclasses.is_dataclass(target) else function
+        hints, marked = get_type_hints(annotated), get_type_hints(annotated, include_extras=True)
         return {
-            name: Option(hints[name], parameter.default)
+            name: Option(hints[name], parameter.default, _LATER in getattr(marked[name], "__metadata__", ()))
             for name, parameter in inspect.signature(target).parameters.items()
             if parameter.kind is inspect.Parameter.KEYWORD_ONLY
         }

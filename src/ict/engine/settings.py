@@ -1,13 +1,10 @@
 """The sections of a recipe other than its named components, as plain data. Imports no torch."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from ict.base.errors import UserError
-from ict.base.fields import at_least_zero, at_most, check_fields, positive, share
-
-# marks a setting that came later: at its default, which must never change, it is left out of a recipe's hash
-LATER = {"later": True}
+from ict.base.fields import Later, at_least_zero, at_most, check_fields, positive, share
 
 
 class Section:
@@ -55,7 +52,7 @@ class Optimizer(Section):
 
     name: Literal["sgd", "adam", "adamw", "muon"] = "sgd"
     lr: float = 0.1
-    turn: float = field(default=0.01, metadata=LATER)  # muon: length of a convolution's step, relative to its norm
+    turn: Later[float] = 0.01  # muon: length of a convolution's step, relative to its norm
     momentum: float = 0.9
     final_momentum: float | None = None  # momentum after the rate's `rampdown`; none: no change
     nesterov: bool = True
@@ -171,10 +168,10 @@ class Train(Section):
 class Anchor(Section):
     """Which experts hold the targets of unlabeled examples, and how much of those targets is theirs."""
 
-    experts: Literal["table", "features", "graph"] = field(default="table", metadata=LATER)
-    trees: int = field(default=200, metadata=LATER)  # in each of the table's two ensembles
-    share: float = field(default=0.5, metadata=LATER)  # of the prior in the targets; the rest is the teacher's
-    fall: float = field(default=0.3, metadata=LATER)  # share of the run over which it falls from 1 to that
+    experts: Later[Literal["table", "features", "graph"]] = "table"
+    trees: Later[int] = 200  # in each of the table's two ensembles
+    share: Later[float] = 0.5  # of the prior in the targets; the rest is the teacher's
+    fall: Later[float] = 0.3  # share of the run over which it falls from 1 to that
 
     def __post_init__(self) -> None:
         super().__post_init__()

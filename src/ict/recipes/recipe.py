@@ -13,7 +13,7 @@ from ict.base.errors import UserError, unknown
 from ict.base.fields import Option, check, options, parse
 from ict.base.registry import Registry, is_outside
 from ict.data import DATASETS
-from ict.engine.settings import LATER, Anchor, Average, Eval, Inputs, Optimizer, Rate, Split, Swa, Train
+from ict.engine.settings import Anchor, Average, Eval, Inputs, Optimizer, Rate, Split, Swa, Train
 from ict.networks import NETWORKS
 
 OWN = "own"  # the name of a dataset or network that the caller passes in
@@ -84,16 +84,21 @@ class Recipe:
         return components | {name: dataclasses.asdict(getattr(self, name)) for name in _SECTIONS}
 
     @property
-    def hash(self) -> str:
-        """Six hex digits that identify a resolved recipe."""
+    def identity(self) -> dict[str, Any]:
+        """The settings that identify a resolved recipe: all but options that came later and have their default."""
         content = self.to_dict()
-        for name, section in _SECTIONS.items():
-            for f in dataclasses.fields(section):
-                if f.metadata == LATER and content[name][f.name] == f.default:
-                    del content[name][f.name]
+        for name, target in _targets(self).items():
+            for key, option in options(target).items():
+                if option.later and content[name].get(key) == option.default:
+                    content[name].pop(key, None)
             if not content[name]:
                 del content[name]
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:6]
+        return content
+
+    @property
+    def hash(self) -> str:
+        """Six hex digits that identify a resolved recipe."""
+        return hashlib.sha256(json.dumps(self.identity, sort_keys=True).encode()).hexdigest()[:6]
 
 
 def from_dict(content: Mapping[str, Any], name: str = "", allow_code: Collection[str] = ()) -> Recipe:
@@ -160,15 +165,20 @@ def change(recipe: Recipe, settings: Iterable[str]) -> Recipe:
 
 def keys(recipe: Recipe) -> dict[str, Any]:
     """All keys that can be set, with their types."""
+    return {
+        f"{section}.{name}": option.hint
+        for section, target in _targets(recipe).items()
+        for name, option in options(target).items()
+    }
+
+
+def _targets(recipe: Recipe) -> dict[str, Callable[..., Any]]:
+    """The classes and functions that declare the options of a recipe's sections and components."""
     targets: dict[str, Callable[..., Any]] = {**_SECTIONS}
     for kind, registry in _COMPONENTS.items():
         if (name := getattr(recipe, kind).name) != OWN:
             targets[kind] = registry.resolve(name)
-    return {
-        f"{section}.{name}": option.hint
-        for section, target in targets.items()
-        for name, option in options(target).items()
-    }
+    return targets
 
 
 def _resolve(kind: str, component: Component) -> Component:

@@ -5,6 +5,7 @@ import json
 import re
 import warnings
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +21,7 @@ from ict.experiment.console import percent
 from ict.experiment.prepare import load_data
 from ict.experiment.provenance import provenance
 from ict.experiment.result import Result
-from ict.recipes.recipe import Recipe
+from ict.recipes.recipe import Recipe, from_dict
 from ict.studies.live_study import watch_study
 from ict.studies.report import search_page
 from ict.studies.report_figures import short
@@ -51,6 +52,13 @@ class SearchPlan(StudyPlan):
     @property
     def description(self) -> dict[str, Any]:
         return _description(self.recipe, self.space, self.sampler_name, self.seed, self.prune, self.place.mode)
+
+    def updated(self, description: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Release 0.1.0 described all settings of a recipe, so every later option made it another study."""
+        with suppress(UserError):  # not a recipe of today, or with code from outside: it is another study
+            earlier = from_dict(description.get("recipe", {}), allow_code=self.recipe.outside_code)
+            return {**description, "recipe": _plain(earlier.identity)}
+        return description
 
     @property
     def slots(self) -> list[Slot]:
@@ -229,14 +237,19 @@ def _check_grid(space: Space, trials: int | None) -> None:
 
 def _description(recipe: Recipe, space: Space, sampler: Sampler, seed: int, prune: bool, mode: str) -> dict[str, Any]:
     content = {
-        "recipe": recipe.to_dict(),
+        "recipe": recipe.identity,
         "space": space.to_dict(),
         "sampler": sampler,
         "seed": seed,
         "prune": prune,
         "mode": mode,
     }
-    plain: dict[str, Any] = json.loads(json.dumps(content))  # tuples become lists, as in the database
+    return _plain(content)
+
+
+def _plain(content: Mapping[str, Any]) -> dict[str, Any]:
+    """As it comes back from the database: tuples become lists."""
+    plain: dict[str, Any] = json.loads(json.dumps(content))
     return plain
 
 

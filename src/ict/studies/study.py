@@ -78,12 +78,18 @@ class Study:
         self._optuna.engine.dispose()
         self.storage.close()
 
-    def open(self, description: Mapping[str, Any]) -> None:
-        """Create the study, or join the existing one of that name if its description is the same."""
+    def open(
+        self, description: Mapping[str, Any], updated: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
+    ) -> None:
+        """Create the study, or join the existing one of that name if its description is the same.
+
+        `updated` brings a description that an earlier release stored into the form of today's.
+        """
         with self._changing():
             study = optuna.create_study(storage=self._optuna, study_name=self.name, load_if_exists=True)
-            old = study.user_attrs.get("description")
-            if old is None:
+            stored = study.user_attrs.get("description")
+            old = description if stored is None else updated(stored)
+            if stored is None:
                 study.set_user_attr("description", dict(description))
             elif differing := sorted(k for k in old.keys() | description if old.get(k) != description.get(k)):
                 raise UserError(

@@ -6,7 +6,7 @@ import threading
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
@@ -72,6 +72,10 @@ class StudyPlan(ABC):
     def description(self) -> dict[str, Any]:
         """The settings that two commands must share to work on the same study."""
 
+    def updated(self, description: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A stored description, which an earlier release may have written, in the form of today's."""
+        return description
+
     @property
     @abstractmethod
     def slots(self) -> list[Slot]: ...
@@ -106,7 +110,7 @@ class StudyPlan(ABC):
     def study(self) -> Study:
         """The study, opened."""
         study = self.connect()
-        study.open(self.description)
+        study.open(self.description, self.updated)
         return study
 
 
