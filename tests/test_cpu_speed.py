@@ -8,8 +8,7 @@ import torch
 from torch import nn
 
 from ict import ICTClassifier, from_arrays, train
-from ict.engine.device import limit_threads, untouched_globals
-from ict.engine.fast import bfloat16
+from ict.engine.device import has_bfloat16, limit_threads, untouched_globals
 from ict.engine.fast.bfloat16 import HalfForward
 from ict.engine.forward import Forward
 from ict.engine.layout import channels_last, lay_out
@@ -17,7 +16,7 @@ from ict.networks import NETWORKS
 from tests.tiny import same_bits, tiny
 
 CPU = torch.device("cpu")
-HALF = pytest.mark.skipif(not bfloat16.in_hardware(), reason="this CPU has no bfloat16")
+HALF = pytest.mark.skipif(not has_bfloat16(), reason="this CPU has no bfloat16")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""Algorithms by name, one file each: a frozen dataclass with a `loss`. See `ict.contract`.
+"""Algorithms by name, one file each: a frozen dataclass with a `loss`, as `ict.contract` declares it.
 
-Imports `base`, `contract` and `ops`.
+An algorithm is a formula; it knows neither devices nor optimizers. May import `base`, `contract` and `ops`.
 """
 
 from ict.base.registry import Entry, Registry

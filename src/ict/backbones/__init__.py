@@ -1,6 +1,6 @@
 """Pretrained features: frozen networks that turn photos and texts into rows of numbers, and files of such networks.
 
-May import `engine` and all below it. A name is looked up here and nowhere else: nothing that a file names is imported.
+A name is looked up here and nowhere else: nothing that a file names is imported. May import `engine` and all below it.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The base of the package: user errors, typed options, atomic file writes, registries of names, random numbers.
+"""What every folder needs and no library has: user errors, typed options, atomic files, registries, random numbers.
 
 Imports nothing else of this package.
 """

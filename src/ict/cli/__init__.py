@@ -1,6 +1,7 @@
-"""The `ict` command. Each verb is thin: it checks its arguments, calls one function and prints the result.
+"""The `ict` command, a few verbs a file; `options` holds the options that verbs share, `messages` prints.
 
-A verb imports its code only when it runs, so that `ict --help` and `ict list` do not wait for torch.
+Each verb is thin: it checks its arguments, calls one function and prints the result. May import every folder; a verb
+imports its code only when it runs, so that `ict --help` and `ict list` do not wait for torch.
 """
 
 import os

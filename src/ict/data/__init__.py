@@ -1,6 +1,7 @@
-"""Datasets by name. A reader is called as reader(folder, seed, **options) and returns a `Dataset`.
+"""Datasets by name, and what makes a training set of arrays: labels, splits, scaling, augmentation, downloads.
 
-May import `base`, `contract` and `ops`.
+A reader of a dataset is called as reader(folder, seed, **options) and returns a `Dataset`. May import `base`,
+`contract` and `ops`.
 """
 
 from ict.base.registry import Entry, Registry

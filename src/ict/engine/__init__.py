@@ -1,4 +1,4 @@
-"""Training: the step, the loop around it, state, schedules, checkpoints and devices.
+"""Training: `step` defines one update, `loop` repeats it; with state, schedules, batches, checkpoints, devices, ranks.
 
-May import `base`, `contract`, `ops`, `networks`, `algorithms` and `data`.
+The only engine: no algorithm, estimator or command has a loop of its own. May import `data` and all below it.
 """

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from ict.base.errors import UserError, unknown
 from ict.base.turns import TORCH_SETTINGS
 from ict.engine import distributed
-from ict.engine.fast import bfloat16
 
 _WORTH_THREADS = 2**30  # multiplications; an update of ICT of that size takes about 50 ms on one core
 _SHARE_OF_MEMORY = 0.7  # the part of the GPU's free memory that examples may take
@@ -45,7 +44,7 @@ def runs_fast(mode: Mode, device: torch.device) -> bool:
     if mode != "fast":
         return False
     if device.type == "cpu":
-        if not (able := bfloat16.in_hardware()):
+        if not (able := has_bfloat16()):
             warnings.warn(
                 "fast mode needs a GPU, or a CPU with instructions for bfloat16 (AVX512-BF16 or AMX): "
                 f"running the exact step on {device.type}.",
@@ -55,6 +54,12 @@ def runs_fast(mode: Mode, device: torch.device) -> bool:
     if find_spec("triton") is None:
         raise UserError("mode fast needs the package triton, which torch installs only on Linux: use --mode exact.")
     return True
+
+
+def has_bfloat16() -> bool:
+    """Whether bfloat16 is faster than float32 on this CPU; without special instructions it is many times slower."""
+    able = torch.cpu.get_capabilities()
+    return torch.backends.mkldnn.is_available() and any(able.get(name) for name in ("avx512_bf16", "amx_bf16"))
 
 
 def fits(x: Tensor, device: torch.device) -> bool:

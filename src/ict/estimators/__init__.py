@@ -1,4 +1,4 @@
-"""The scikit-learn interface: the estimators, the choice of a method, and fits to arrays.
+"""The scikit-learn interface: `classifier` has the estimators, `auto` chooses a method, `fitter` fits one to arrays.
 
 May import `models` and all below it.
 """

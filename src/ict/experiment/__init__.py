@@ -1,4 +1,4 @@
-"""One run of a recipe: prepare, train, write the run folder; several runs at once.
+"""One run of a recipe: prepare, train, finish, result, in a run folder. `pool` trains several runs at once.
 
-May import `recipes` and all below it.
+`result` alone knows what result.json holds. May import `recipes` and all below it.
 """

@@ -1,4 +1,4 @@
-"""Classical models on labels or a graph, their weights and temperatures, and the folds for cross-validation.
+"""Models that are no networks: logistic regression, trees and label spreading on a graph, their weights and temperatures.
 
-May import `base`, `data` and `engine`.
+They are predictors of their own and the prior of anchored ICT. May import `engine` and all below it.
 """

@@ -1,4 +1,4 @@
-"""`ict fit` and `ict predict`: from a user's files to a model, predictions and a report.
+"""`ict fit` and `ict predict`: from a user's files to a model, predictions, a report and what to label next.
 
-May import `estimators` and all below it.
+May import `estimators`, `report` and all below them.
 """

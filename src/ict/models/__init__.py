@@ -1,4 +1,4 @@
-"""Trained models: as a folder, and as an ONNX file.
+"""Trained models in files: a folder to load again, with its backbone where it has one, and ONNX.
 
-May import `experiment`, `report` and all below them.
+May import `experiment` and all below it.
 """

@@ -1,6 +1,6 @@
 """Networks by name. A network is built as Network(shape, n_classes, **options) and returns logits.
 
-Imports `base` and `contract`.
+May import `base` and `contract`.
 """
 
 from ict.base.registry import Entry, Registry

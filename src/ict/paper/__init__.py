@@ -1,4 +1,4 @@
-"""The paper's tables and figure, the demo, and the comparison of methods.
+"""The paper's tables beside our runs, its figure of two moons, the demo, and methods compared on equal terms.
 
 May import `experiment` and all below it.
 """

@@ -1,4 +1,4 @@
-"""Hyper-parameter search and many trials, with workers that share a database.
+"""Hyper-parameter search and recipes over seeds: trials in a database that any number of workers share.
 
-May import `experiment` and all below it.
+May import `paper`, `report` and all below them.
 """

@@ -1,4 +1,5 @@
-"""Readers of users' own files: folders of images or texts, arrays and tables, as a whole or as a stream.
+"""Readers of users' own files: images, texts, tables and arrays. `read` chooses the reader by the kind of the path.
 
-May import `base` and `data`.
+All of them return the classes of `records`, and `subsets` makes the training data of those. May import `data` and all
+below it.
 """

@@ -1,4 +1,5 @@
-"""Fast mode. On a GPU: the step as a CUDA graph, fused layers, prefetched batches, Triton kernels. On a CPU: bfloat16.
+"""Fast mode. On a GPU: the step as a CUDA graph, fused layers and prefetched batches. On a CPU: bfloat16.
 
-May import what `engine` may import, and `engine` itself.
+Results agree with the exact step's only statistically. May import `engine` and all below it; `engine` imports nothing
+of it.
 """

@@ -13,12 +13,6 @@ from torch import Tensor, nn
 from ict.engine.forward import Forward
 
 
-def in_hardware() -> bool:
-    """Whether bfloat16 is faster than float32 on this CPU; without special instructions it is many times slower."""
-    able = torch.cpu.get_capabilities()
-    return torch.backends.mkldnn.is_available() and any(able.get(name) for name in ("avx512_bf16", "amx_bf16"))
-
-
 class HalfForward(Forward):
     """A network that computes in bfloat16 and returns float32."""
 

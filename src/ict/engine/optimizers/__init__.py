@@ -1,4 +1,7 @@
-"""The optimizers that a recipe can name."""
+"""The optimizers that a recipe can name; `Optimizer` in `engine/settings.py` lists the names and their options.
+
+May import `base` and `engine.settings`.
+"""
 
 import torch
 from torch import nn

@@ -1,1 +1,4 @@
-"""GPU operations that libraries lack or run slowly, in Triton. Importing them needs Triton."""
+"""GPU operations that libraries lack or run slowly, in Triton, which importing them needs.
+
+Imports nothing else of this package.
+"""
