@@ -11,7 +11,7 @@ from ict import ICTClassifier, from_arrays, train
 from ict.engine.device import has_bfloat16, limit_threads, untouched_globals
 from ict.engine.fast.bfloat16 import HalfForward
 from ict.engine.forward import Forward
-from ict.engine.layout import channels_last, lay_out
+from ict.engine.memory_format import channels_last, lay_out
 from ict.networks import NETWORKS
 from tests.tiny import same_bits, tiny
 

@@ -16,7 +16,7 @@ from ict.models.onnx import export_onnx
 from ict.models.saved_model import SavedModel, load_model, save_model
 from ict.models.trained_network import TrainedNetwork
 from ict.networks import NETWORKS
-from tests.test_estimator import blobs
+from tests.test_classifier import blobs
 
 X = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
 

@@ -16,7 +16,7 @@ from ict.data.user.image_cache import cached
 from ict.data.user.image_file import decoded, header
 from ict.data.user.read import read_data
 from ict.data.user.records import UserData
-from tests.test_own import bad_file, noise, save, two_classes
+from tests.test_user_data import bad_file, noise, save, two_classes
 
 
 @pytest.fixture

@@ -151,13 +151,13 @@ MUTANTS = {
         "networks/batch_norm.py",
         "norm.parts, norm.still = sizes, still",
         "norm.parts, norm.still = (), still",
-        "tests/test_parts.py",
+        "tests/test_fast_networks.py",
     ),
     "parts that should leave the statistics alone move them": Mutant(
         "networks/batch_norm.py",
         "moving = len(self.parts) - self.still",
         "moving = len(self.parts)",
-        "tests/test_parts.py",
+        "tests/test_fast_networks.py",
     ),
     "the labeled forward beside VAT's leaves the statistics alone": Mutant(
         "engine/forward.py",
@@ -169,7 +169,7 @@ MUTANTS = {
         "engine/averages.py",
         "(_tensors(network, self.average_buffers) for network in (self.module, self.student))",
         "vars(self).setdefault('kept', [[t.data for t in _tensors(n, False)] for n in (self.module, self.student)])",
-        "tests/test_parts.py::test_an_average_follows_parameters_whose_memory_was_replaced",
+        "tests/test_fast_networks.py::test_an_average_follows_parameters_whose_memory_was_replaced",
     ),
     "manifold mixup mixes at every depth": Mutant(
         "algorithms/hidden_mixing.py",

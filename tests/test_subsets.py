@@ -12,7 +12,7 @@ from ict.base.errors import UserError
 from ict.data.user.records import UserData, label_strings
 from ict.data.user.subsets import GivenSubsets, Subsets, arrange, read_subsets
 from tests.test_cli import ict
-from tests.test_own import noise, save, two_classes
+from tests.test_user_data import noise, save, two_classes
 
 NOTHING = np.empty(0, np.int64)
 

@@ -18,8 +18,8 @@ from ict.base.new_folder import new_folder
 from ict.engine import loop
 from ict.fit import outputs
 from ict.models.saved_model import load_model
+from tests.test_classifier import blobs
 from tests.test_cli import ict
-from tests.test_estimator import blobs
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(unfinished|interrupted)")
 

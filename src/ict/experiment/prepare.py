@@ -22,7 +22,7 @@ from ict.engine.batches import Batches
 from ict.engine.device import fits, limit_threads
 from ict.engine.distributed import Ranks
 from ict.engine.input_transform import InputTransform
-from ict.engine.layout import lay_out
+from ict.engine.memory_format import lay_out
 from ict.engine.schedule import make_plan
 from ict.engine.state import State, make_state
 from ict.engine.step import Program

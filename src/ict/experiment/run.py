@@ -26,8 +26,8 @@ from ict.engine.device import (
 from ict.engine.distributed import Ranks
 from ict.engine.evaluate import error
 from ict.engine.input_transform import InputTransform
-from ict.engine.layout import lay_out
 from ict.engine.loop import Record
+from ict.engine.memory_format import lay_out
 from ict.experiment.finish import finish
 from ict.experiment.prepare import build_network, fitted_scale, limited, load_data, load_into, prepare
 from ict.experiment.provenance import provenance

@@ -24,7 +24,7 @@ from ict.base.files import read_json, write_atomic, write_json
 from ict.base.reading import cause, check_file
 from ict.base.registry import is_outside
 from ict.data.array_inputs import ArrayInputs
-from ict.engine.layout import lay_out
+from ict.engine.memory_format import lay_out
 from ict.experiment.run_folder import serialized
 from ict.experts.graph import GRAPH, GraphPropagation
 from ict.experts.temperature import tempered

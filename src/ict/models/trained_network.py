@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from ict.base.array_types import Array
 from ict.engine.evaluate import eval_mode
-from ict.engine.layout import channels_last, takes_any_layout
 from ict.engine.loop import Record
+from ict.engine.memory_format import channels_last, takes_any_layout
 
 _GPU_CHUNK = 1024  # examples predicted at a time
 # For a CPU: enough work for a kernel, but little enough that activations stay in the cache and a single row is cheap

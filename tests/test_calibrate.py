@@ -12,7 +12,7 @@ from ict.estimators.calibrate import calibrate
 from ict.estimators.fitter import Fitter, Look
 from ict.experts.temperature import fit_temperature, reliability, tempered
 from ict.models.trained_network import TrainedNetwork
-from tests.test_estimator import blobs
+from tests.test_classifier import blobs
 
 
 def sampled(n: int, sharpness: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -24,7 +24,7 @@ from ict.models.saved_model import SavedModel, load_model, save_model
 from ict.models.trained_network import TrainedNetwork
 from ict.networks import NETWORKS
 from tests.test_cli import ict
-from tests.test_own import bad_file, noise, save
+from tests.test_user_data import bad_file, noise, save
 
 CLASSES = ("ant", "bee", "cow")
 N = 30

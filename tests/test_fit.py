@@ -24,9 +24,9 @@ from ict.experts.temperature import reliability
 from ict.fit.holdout import hold_out
 from ict.models.saved_model import SavedModel, load_model, save_model
 from ict.models.trained_network import TrainedNetwork
+from tests.test_classifier import blobs
 from tests.test_cli import ict
-from tests.test_estimator import blobs
-from tests.test_own import noise, save
+from tests.test_user_data import noise, save
 
 SHORT = ("--steps", "40", "--device", "cpu")
 

@@ -13,7 +13,7 @@ from ict.experts import graph
 from ict.experts.experts import Experts
 from ict.experts.graph import NeighborMemo
 from ict.models.trained_network import TrainedNetwork
-from tests.test_estimator import blobs
+from tests.test_classifier import blobs
 
 
 def test_vectors_are_guessed_and_known_labels_kept() -> None:
