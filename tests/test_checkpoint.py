@@ -1,8 +1,10 @@
 """Checkpoints that are damaged, foreign or do not fit on the disk."""
 
 import errno
+import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from ict.base.files import read_json, write_atomic
 from ict.engine import checkpoint
 from ict.engine.checkpoint import Saver, load_latest, save
 from ict.experiment.run import evaluate, train
+from ict.experiment.run_folder import Folder
 from ict.recipes.recipe import change
 from tests.tiny import N_STEPS, crash_at, same_bits, tiny
 
@@ -178,6 +181,35 @@ def test_weights_of_another_run_are_refused(tmp_path: Path) -> None:
     shutil.copy(tmp_path / "0/model.safetensors", tmp_path / "1")
     with pytest.raises(UserError, match=r"model\.safetensors belongs to another run"):
         evaluate(tmp_path / "1")
+
+
+def test_the_split_and_the_result_of_another_run_are_refused(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        train(tiny(), seed=seed, out=tmp_path / f"{seed}")
+    ours = Folder(tmp_path / "1")
+    assert ours.load_split().owner and ours.load_result()
+    for name in ("split.npz", "result.json"):
+        shutil.copy(tmp_path / "0" / name, tmp_path / "1")
+    with pytest.raises(UserError, match=r"split\.npz belongs to another run"):
+        ours.load_split()
+    with pytest.raises(UserError, match=r"result\.json belongs to another run"):
+        train(tiny(), seed=1, out=tmp_path / "1", resume=True)
+
+
+@pytest.mark.parametrize("content", [{}, {"seed": "0"}, {"test_error": "none"}, {"steps": None}])
+def test_a_damaged_result_is_one_sentence(content: dict[str, Any], tmp_path: Path) -> None:
+    train(tiny(), out=tmp_path)
+    whole = json.loads((tmp_path / "result.json").read_text())
+    (tmp_path / "result.json").write_text(json.dumps(whole | content if content else content))
+    with pytest.raises(UserError, match=r"result\.json"):
+        train(tiny(), out=tmp_path, resume=True)
+
+
+def test_a_split_without_an_owner_is_one_of_the_first_release(tmp_path: Path) -> None:
+    train(tiny(), out=tmp_path)
+    ours = Folder(tmp_path)
+    replace(ours.load_split(), owner="").save(ours.split)
+    assert ours.load_split().owner == ""
 
 
 def test_a_recipe_that_was_forced_keeps_the_hashes_it_has_had(tmp_path: Path) -> None:

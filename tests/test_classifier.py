@@ -3,6 +3,8 @@
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 import time
 from typing import Any
@@ -179,6 +181,47 @@ def test_an_interrupted_fit_leaves_a_usable_model() -> None:
     with pytest.warns(UserWarning, match="interrupted after"):
         model = ICTClassifier(**{**QUICK, "steps": 50_000}).fit(X, y)
     assert 0 < model.n_iter_ < 50_000 and model.predict(X).shape == (240,)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_program_with_a_handler_of_its_own_gets_the_signal_once_the_model_is_usable(number: signal.Signals) -> None:
+    X, y, _ = blobs()
+    received: list[int] = []
+    before = signal.signal(number, lambda number, _: received.append(number))
+    mine = signal.getsignal(number)
+
+    def stop() -> None:
+        while signal.getsignal(number) is mine:  # training has not begun
+            time.sleep(0.01)
+        os.kill(os.getpid(), number)
+
+    threading.Thread(target=stop, daemon=True).start()
+    try:
+        with pytest.warns(UserWarning, match="interrupted after"):
+            model = ICTClassifier(**{**QUICK, "steps": 50_000}).fit(X, y)
+    finally:
+        signal.signal(number, before)
+    assert received == [number]
+    assert 0 < model.n_iter_ < 50_000 and model.predict(X).shape == (240,)
+
+
+def test_sigterm_ends_a_program_without_a_handler() -> None:
+    code = (
+        "import os, signal, threading, time\n"
+        "from ict import ICTClassifier\n"
+        "from tests.test_estimator import QUICK, blobs\n"
+        "X, y, _ = blobs()\n"
+        "def stop():\n"
+        "    while signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:\n"
+        "        time.sleep(0.01)\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "threading.Thread(target=stop, daemon=True).start()\n"
+        "ICTClassifier(**{**QUICK, 'steps': 50_000}).fit(X, y)\n"
+        "print('it went on')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (-signal.SIGTERM, ""), done.stderr
+    assert "interrupted after" in done.stderr
 
 
 def test_it_is_silent(capfd: pytest.CaptureFixture[str]) -> None:

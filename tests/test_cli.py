@@ -104,10 +104,14 @@ def test_a_diverged_run_tells_the_step_and_a_hint(
     ("problem", "code", "says"),
     [
         (KeyboardInterrupt(), 130, "--resume"),
-        (OSError(errno.ENOSPC, "No space left on device", "result.json"), 1, "result.json: No space left"),
+        (OSError(errno.ENOSPC, "No space left on device", "a.json"), 2, "a.json: No space left on device: make room"),
+        (PermissionError(errno.EACCES, "Permission denied", "a.json"), 2, "a.json: Permission denied: check its place"),
+        (MemoryError(), 2, "not enough memory: use fewer"),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: not enough memory: you tried"), 2, "not enough memory: use"),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"), 2, "not enough memory: use fewer"),
     ],
 )
-def test_an_interruption_and_a_full_disk_are_told_without_a_traceback(
+def test_an_interruption_and_a_lack_of_room_are_told_without_a_traceback(
     problem: BaseException,
     code: int,
     says: str,
@@ -121,7 +125,17 @@ def test_an_interruption_and_a_full_disk_are_told_without_a_traceback(
     monkeypatch.setattr("ict.experiment.run_folder.Folder.save_result", fail)
     assert ict(monkeypatch, "train", "digits-100/ict", "--out", tmp_path / "run", *SHORT) == code
     said = capsys.readouterr().err
-    assert says in said and "Traceback" not in said
+    assert says in said and "Traceback" not in said and len(said.splitlines()) == 1
+
+
+def test_a_bug_stays_a_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("ict.experiment.run_folder.Folder.save_result", fail)
+    monkeypatch.setattr(sys, "argv", ["ict", "train", "digits-100/ict", "--out", str(tmp_path / "run"), *SHORT])
+    with pytest.raises(RuntimeError, match="a bug"):
+        cli.main()
 
 
 def test_list_prints_one_name_a_line_when_piped(

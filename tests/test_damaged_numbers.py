@@ -51,7 +51,7 @@ def test_weights_that_are_not_finite_are_refused(format: int, tmp_path: Path) ->
     assert load_model(folder).predict_proba(X).shape == (30, 3)
     put_nan(folder)
     for use in (load_model, lambda model: export_onnx(model, tmp_path / "m.onnx")):
-        with pytest.raises(UserError, match="not a complete model"):
+        with pytest.raises(UserError, match="cannot be read as a complete model"):
             use(folder)
     assert not (tmp_path / "m.onnx").exists()
 
@@ -63,6 +63,19 @@ def test_files_of_two_models_do_not_make_one(name: str, tmp_path: Path) -> None:
     (theirs / name).replace(ours / name)
     with pytest.raises(UserError, match=r"do not match the hashes in config\.json"):
         load_model(ours)
+
+
+@pytest.mark.parametrize(
+    ("claim", "says"),
+    [({"width": 100_000, "depth": 3}, "not those of its network"), ({"depth": 1_000_000}, "network.depth|depth is")],
+)
+def test_a_network_of_any_claimed_size_costs_no_memory(claim: dict[str, int], says: str, tmp_path: Path) -> None:
+    """40 GB here, or a million layers."""
+    folder = a_model(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"network": {"name": "mlp"} | claim}))
+    with pytest.raises(UserError, match=says):
+        load_model(folder)
 
 
 def test_an_export_that_is_not_finite_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,8 @@
 import io
 import os
 import re
+import subprocess
+import sys
 import tarfile
 import time
 from collections.abc import Iterator
@@ -231,6 +233,18 @@ def test_a_full_disk(one_file: Server, tmp_path: Path) -> None:
     assert len(one_file.asked) == 1
 
 
+def test_an_endless_file_does_not_fill_the_disk(
+    one_file: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert module.LARGEST == 1_000_000_000
+    monkeypatch.setattr(module, "LARGEST", 100_000)
+    monkeypatch.setattr(module, "CHUNK", 10_000)
+    with pytest.raises(UserError, match=r"train_32x32\.mat sends more than 0 MB, .*use another mirror"):
+        download("svhn", tmp_path)
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) == 0
+    del one_file
+
+
 def test_a_folder_that_cannot_be_made(one_file: Server, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(UserError, match="could not be written"):
@@ -284,6 +298,16 @@ def test_an_archive_is_unpacked_and_not_fetched_again(cifar: Server, tmp_path: P
     assert len(cifar10.cifar10(tmp_path, 0).train) == 10
     assert len(cifar.asked) == 1
     assert said[-1] == f"{tmp_path} already has cifar10."
+
+
+@pytest.mark.usefixtures("cifar")
+def test_what_a_killed_process_had_unpacked_is_removed(tmp_path: Path) -> None:
+    killed = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    litter = tmp_path / f".cifar-10-batches-bin.{int(killed.stdout)}-0.tmp"
+    (litter / "cifar-10-batches-bin").mkdir(parents=True)
+    (litter / "cifar-10-batches-bin/data_batch_1.bin").write_bytes(b"half")
+    download("cifar10", tmp_path)
+    assert names(tmp_path) == ["cifar-10-batches-bin"]
 
 
 def test_an_archive_put_there_by_hand(cifar: Server, tmp_path: Path) -> None:

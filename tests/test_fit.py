@@ -144,7 +144,7 @@ def test_a_temperature_that_is_none_is_refused(fitted: tuple[Path, str, Any]) ->
     path = fitted[0] / "model/config.json"
     for temperature in (0, -1, "warm", float("inf"), float("nan")):
         path.write_text(json.dumps(json.loads(path.read_text()) | {"temperature": temperature}))
-        with pytest.raises(UserError, match="not a complete model"):
+        with pytest.raises(UserError, match="cannot be read as a complete model"):
             load_model(path.parent)
 
 
@@ -212,7 +212,7 @@ def test_a_model_folder_is_read_without_running_anything_from_it(
     weights = load_file(folder / "model/model.safetensors")
     assert all(torch.equal(t, weights[name]) for name, t in model.network.module.state_dict().items())
     (folder / "model/model.safetensors").write_bytes(b"\x80\x04cos\nsystem\n")
-    with pytest.raises(UserError, match="not a complete model"):
+    with pytest.raises(UserError, match="cannot be read as a complete model"):
         load_model(folder / "model")
     (folder / "model/config.json").unlink()
     with pytest.raises(UserError, match=r"no config\.json"):
@@ -286,7 +286,7 @@ def test_a_graph_is_saved_and_predicts_as_it_did(
     assert np.allclose(np.unique(inputs(X), axis=0), training.numpy(), atol=1e-6), "the training rows are in the file"
     for wrong in (arrays["probs"][:-1], arrays["probs"][:, :2]):
         save_file({**arrays, "probs": wrong.contiguous()}, tmp_path / "model/model.safetensors")
-        with pytest.raises(UserError, match="not a complete model"):
+        with pytest.raises(UserError, match="cannot be read as a complete model"):
             load_model(tmp_path / "model")
 
 

@@ -226,6 +226,25 @@ def test_a_full_disk_under_the_metrics_names_the_file(tmp_path: Path) -> None:
         full.add_metrics({"step": 1})
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not limit the size of files")
+def test_a_failed_write_names_its_file_and_leaves_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"old")
+    code = (
+        "import resource, signal, sys, pathlib\n"
+        "from ict.base.files import write_atomic\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "try:\n"
+        "    write_atomic(pathlib.Path(sys.argv[1]), bytes(100_000))\n"
+        "except OSError as problem:\n"
+        "    print(problem.filename, problem.strerror)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{path} File too large\n"
+    assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
+
+
 @pytest.mark.parametrize("device", ["tpu", "", None])
 def test_an_unknown_device_is_named_so(device: Any) -> None:
     with pytest.raises(UserError, match="unknown device"):

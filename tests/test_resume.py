@@ -121,7 +121,7 @@ def test_another_seed_is_another_run_even_by_force(force: bool, tmp_path: Path) 
 def test_a_forced_continuation_that_is_refused_changes_nothing(tmp_path: Path) -> None:
     train(tiny(), out=tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(UserError, match=r"does not fit this recipe .*size mismatch") as refused:
+    with pytest.raises(UserError, match=r"cannot be read as a run of this recipe .*size mismatch") as refused:
         train(tiny(), out=tmp_path, resume=True, force=True, settings=["network.width=7"])
     assert "\n" not in str(refused.value)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

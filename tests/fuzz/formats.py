@@ -18,7 +18,6 @@ from scipy.io import savemat
 from ict.backbones import timm_network
 from ict.data import DATASETS, cifar10
 from ict.data.array_inputs import ArrayInputs
-from ict.data.split import Indices
 from ict.data.user.read import read_data, stream_data
 from ict.data.write_shards import write_shards
 from ict.engine import checkpoint
@@ -237,7 +236,8 @@ def _read_run(folder: Path) -> None:
     home = Folder(folder / "run")
     home.read_metrics()
     home.changed_at  # noqa: B018
-    Indices.load(home.split)
+    home.load_split()
+    home.load_result()
     find_results(folder)
     evaluate(folder / "run")
 

@@ -25,6 +25,12 @@ class Diverged(RuntimeError):
     """The loss is no longer finite."""
 
 
+def is_out_of_memory(problem: BaseException) -> bool:
+    """Whether memory ran out, on a GPU too; torch has no exception class for the memory of a CPU."""
+    words = ("not enough memory", "out of memory")
+    return isinstance(problem, MemoryError) or any(word in str(problem) for word in words)
+
+
 def unknown(kind: str, value: str, choices: Iterable[str]) -> UserError:
     """The error for a name that is not in `choices`. It suggests close matches, or lists all choices."""
     names = sorted(choices)

@@ -38,8 +38,10 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except BaseException:
+    except BaseException as problem:
         temporary.unlink(missing_ok=True)
+        if isinstance(problem, OSError) and problem.filename in (None, str(temporary)):
+            problem.filename = str(path)  # a failed write names no file
         raise
     sync_folder(path.parent)
 

@@ -1,4 +1,4 @@
-"""The signal behind a KeyboardInterrupt."""
+"""The signal behind a KeyboardInterrupt, or behind a fit that ended early."""
 
 import signal
 
@@ -6,3 +6,12 @@ import signal
 def signal_of(stop: KeyboardInterrupt) -> int:
     """SIGTERM if the handler set it, otherwise SIGINT (Ctrl-C). The exit code is 128 more."""
     return int(stop.args[0]) if stop.args else int(signal.SIGINT)
+
+
+def pass_on(number: int) -> None:
+    """Raise the signal that ended a fit early again, for the program's handlers; 0 is none.
+
+    Not Ctrl-C, which ends the fit alone.
+    """
+    if number not in (0, signal.SIGINT):
+        signal.raise_signal(number)

@@ -34,7 +34,10 @@ def reading(path: Path, kind: str, advice: str = "repair it or write it again") 
 def cause(problem: Exception) -> str:
     """The reason of a failure, in one line without a full stop."""
     text = (problem.strerror if isinstance(problem, OSError) else None) or str(problem).strip()
-    return (text.splitlines() or [type(problem).__name__])[0].strip().rstrip(".")[:200]
+    lines = [line.strip() for line in text.splitlines()] or [type(problem).__name__]
+    # torch lists one tensor per line below a heading
+    chosen = lines[1] if len(lines) > 1 and lines[0].endswith(":") else lines[0]
+    return chosen.rstrip(".")[:200]
 
 
 def check_file(path: Path, at_most: int | None = None) -> int:

@@ -4,6 +4,7 @@ Each verb is thin: it checks its arguments, calls one function and prints the re
 imports its code only when it runs, so that `ict --help` and `ict list` do not wait for torch.
 """
 
+import errno
 import os
 import warnings
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import Annotated
 import typer
 
 from ict import __version__
-from ict.base.errors import Diverged, RankLost, UserError
+from ict.base.errors import Diverged, RankLost, UserError, is_out_of_memory
 from ict.cli.compare import compare, demo
 from ict.cli.data import data, shard
 from ict.cli.embed import cache, embed
@@ -22,6 +23,8 @@ from ict.cli.messages import fail, warn
 from ict.cli.paper import figure, table
 from ict.cli.studies import search, trials
 from ict.cli.train import evaluate, train
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 VERBS: dict[str, Callable[..., None]] = {  # in the order of `ict --help`
     "train": train,
@@ -83,9 +86,12 @@ def main() -> None:
         fail(f"{problem} The last good checkpoint is still there.", 1)
     except RankLost as problem:
         fail(f"{problem} Run the same command with --resume to continue from the last checkpoint.", 1)
-    except MemoryError:
-        fail("there is not enough memory: use fewer or smaller examples, or a smaller batch or network.", 2)
     except OSError as problem:
-        if problem.filename is None and problem.strerror is None:
+        if problem.strerror is None:
             raise
-        fail(f"{problem.filename or 'file'}: {problem.strerror}.", 1)
+        advice = "make room there" if problem.errno in _FULL else "check its place and its permissions"
+        fail(f"{problem.filename or 'a file'}: {problem.strerror}: {advice}, then run the same command again.", 2)
+    except (MemoryError, RuntimeError) as problem:
+        if not is_out_of_memory(problem):
+            raise
+        fail("there is not enough memory: use fewer or smaller examples, or a smaller batch or network.", 2)

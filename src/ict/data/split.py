@@ -31,20 +31,22 @@ class Indices:
     labeled: NDArray[np.int64]
     valid: NDArray[np.int64]
     unlabeled: NDArray[np.int64]
+    owner: str = ""  # the run that it was saved for; files of release 0.1.0 do not say it
 
     def save(self, path: Path) -> None:
         content = io.BytesIO()
-        np.savez(content, labeled=self.labeled, valid=self.valid, unlabeled=self.unlabeled)
+        np.savez(content, **{name: value for name, value in vars(self).items() if name != "owner" or value})
         write_atomic(path, content.getvalue())
 
     @classmethod
     def load(cls, path: Path) -> "Indices":
         names = ("labeled", "valid", "unlabeled")
-        stored, _ = load_npz(path, names)
+        stored, _ = load_npz(path, (*names, "owner"))
         rows = [stored.get(name) for name in names]
         if any(row is None or row.ndim != 1 or row.dtype.kind not in "iu" for row in rows):
             raise UserError(f"{path} is not a saved split: restore or delete it.")
-        return cls(*(row.astype(np.int64) for row in rows if row is not None))
+        labeled, valid, unlabeled = (row.astype(np.int64) for row in rows if row is not None)
+        return cls(labeled, valid, unlabeled, str(stored.get("owner", "")))
 
 
 def split(

@@ -9,6 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ict.base.array_types import Array
+from ict.base.interrupts import pass_on
 from ict.base.turns import one_thread_at_a_time
 from ict.data.array_inputs import fit_inputs
 from ict.data.labels import UNLABELED, encode
@@ -63,7 +64,11 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
     @one_thread_at_a_time
     def fit(self, X: Any, y: Any, unlabeled_X: Any = None) -> "SemiSupervisedClassifier":
-        """Train on labeled and unlabeled examples. Ctrl-C ends training early and leaves a usable model."""
+        """Train on labeled and unlabeled examples.
+
+        Ctrl-C ends training early and leaves a usable model. SIGTERM and SIGHUP do too, and are then raised again: they
+        end a program that does not handle them.
+        """
         from ict.estimators.auto import choose
         from ict.estimators.embedding import embedding_for, on_features
         from ict.estimators.fitter import Fitter
@@ -91,7 +96,9 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             self.method_ = self._method(inputs)
             fitter = fitter if self.embedding_ is None else on_features(fitter, self.method_)
             self.model_ = fitter.fit(self.method_, inputs, labels, len(self.classes_), seed)
-        self.n_iter_ = self.model_.n_updates if isinstance(self.model_, TrainedNetwork) else 1
+        network = self.model_ if isinstance(self.model_, TrainedNetwork) else None
+        self.n_iter_ = network.n_updates if network else 1
+        pass_on(network.interrupted if network else 0)
         guesses = self.model_.predict_proba(inputs).argmax(1)
         self.transduction_ = self.classes_[np.where(labels == UNLABELED, guesses, labels)]
         return self

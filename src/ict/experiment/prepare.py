@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ict.algorithms import ALGORITHMS
 from ict.base.errors import UserError
+from ict.base.reading import cause
 from ict.base.rng import Rng, Use, default_generator, fold
 from ict.contract import Algorithm, Needs
 from ict.data import DATASETS
@@ -158,13 +159,7 @@ def load_into(module: nn.Module, folder: Folder, path: Path) -> None:
     try:
         module.load_state_dict(folder.load_tensors(path))
     except RuntimeError as problem:
-        raise UserError(f"{path} does not fit {folder.recipe.name} beside it ({reason(problem)}).") from None
-
-
-def reason(problem: Exception) -> str:
-    """The first reason in an error of torch, which lists one tensor per line below a heading."""
-    heading, *reasons = str(problem).splitlines() or [type(problem).__name__]
-    return (reasons or [heading])[0].strip().rstrip(".")
+        raise UserError(f"{path} does not fit {folder.recipe.name} beside it ({cause(problem)}).") from None
 
 
 def _try_forward(student: nn.Module, transform: InputTransform, data: Dataset) -> None:

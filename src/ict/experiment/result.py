@@ -5,8 +5,10 @@ Imports no torch, so that printing results needs none.
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, get_type_hints
 
+from ict.base.errors import UserError
+from ict.base.fields import check
 from ict.recipes.recipe import Recipe
 
 Result = dict[str, Any]
@@ -16,6 +18,10 @@ _NUMBER = int | float
 _FIRST_KEYS: dict[str, Any] = {  # of every release
     "recipe": str, "recipe_id": str, "seed": int, "test_error": _NUMBER, "seconds": _NUMBER, "partial": bool,
 }  # fmt: skip
+_PRINTED = (
+    *("recipe", "recipe_id", "seed", "steps", "seconds", "partial", "n_test", "device", "test_error"),
+    *("test_error_best", "test_error_student", "test_error_teacher", "test_error_swa"),
+)
 _CURVE_KEYS = ("step", "seconds", "valid_error_student", "valid_error_teacher")
 
 
@@ -59,6 +65,16 @@ class RunResult:
 
     def to_dict(self) -> Result:
         return asdict(self)
+
+
+def checked(content: Result, source: str) -> Result:
+    """The content of a file if it has what is printed of a run, or a UserError that names the file."""
+    hints = get_type_hints(RunResult)
+    for key in _PRINTED:
+        if key not in content:
+            raise UserError(f"{source} lacks {key}, so it is no result of a run: restore it, or delete it.")
+        check(content[key], hints[key], f"{key} in {source}")
+    return content
 
 
 def diverged(recipe: Recipe, seed: int, message: str) -> Result:

@@ -2,11 +2,11 @@
 
 import torch
 
-from ict.base.errors import UserError
+from ict.base.reading import reading
 from ict.engine import checkpoint
 from ict.engine.distributed import Ranks
 from ict.engine.state import State
-from ict.experiment.prepare import Job, load_into, reason
+from ict.experiment.prepare import Job, load_into
 from ict.experiment.prior import digest
 from ict.experiment.result import Result, is_of, was_tested
 from ict.experiment.run_folder import Folder, owner
@@ -43,7 +43,7 @@ def begin(folder: Folder, job: Job, ranks: Ranks, *, resume: bool, force: bool) 
         if job.prior is not None:
             folder.save_tensors(folder.prior, {"prior": job.prior})
         folder.create(job.recipe, job.seed, changed_at, named)
-        job.indices.save(folder.split)
+        folder.save_split(job.indices, owner(job.recipe, job.seed))
         folder.save_tensors(folder.inputs, job.transform.whiten.state_dict(), owner(job.recipe, job.seed))
 
     ranks.by_first(start)
@@ -56,11 +56,7 @@ def _load_checkpoint(folder: Folder, state: State, ranks: Ranks) -> None:
             folder.cut_metrics(0)
         return
     ranks.by_first(lambda: folder.check_owner(saved.get("owner", {}), f"the newest checkpoint in {folder.path}"))
-    try:
+    with reading(folder.path, "a run of this recipe", "pass another --out"):
         state.load(saved)
-    except Exception as problem:  # a file may hold anything under the right names
-        raise UserError(
-            f"the checkpoint in {folder.path} does not fit this recipe ({reason(problem)}): use another --out."
-        ) from None
     if ranks.first:
         folder.cut_metrics(state.step)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from ict.base.fields import check
 from ict.base.files import read_json, text_lines, write_atomic, write_json
 from ict.base.lock import locked
 from ict.base.reading import check_file, reading
+from ict.data.split import Indices
 from ict.engine import checkpoint
-from ict.experiment.result import Result
+from ict.experiment.result import Result, checked
 from ict.recipes.recipe import Recipe, from_dict
 
 
@@ -129,10 +131,23 @@ class Folder:
             raise UserError(f"{self.recipe}: {mistake}") from None
 
     def load_result(self) -> Result | None:
-        return read_json(self.result) if self.result.exists() else None
+        if not self.result.exists():
+            return None
+        result = checked(read_json(self.result), str(self.result))
+        self.check_owner({"recipe_id": result["recipe_id"], "seed": result["seed"]}, str(self.result))
+        return result
 
     def save_result(self, result: Result) -> None:
         write_json(self.result, result)
+
+    def save_split(self, indices: Indices, owner: Mapping[str, Any]) -> None:
+        replace(indices, owner=json.dumps(owner, sort_keys=True)).save(self.split)
+
+    def load_split(self) -> Indices:
+        indices = Indices.load(self.split)
+        with reading(self.split, "a saved split", "restore or delete it"):
+            self.check_owner(json.loads(indices.owner or "{}"), str(self.split))
+        return indices
 
     def cut_metrics(self, step: int) -> None:
         """Drop the lines after `step`, which a resumed run writes again, and an incomplete last line after a crash."""

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from ict.base.array_types import Array, Rows
-from ict.base.errors import UserError
+from ict.base.errors import UserError, is_out_of_memory
 from ict.base.files import write_atomic
 from ict.base.interrupts import signal_of
 from ict.base.new_folder import NewFolder
@@ -86,8 +86,7 @@ def _out_of_room(problem: BaseException) -> str:
     """The resource that ran out, in words; "" for another problem."""
     if isinstance(problem, OSError):
         return f"{problem.filename or 'a file'} could not be written ({problem.strerror})"
-    # torch has no exception class for the memory of a CPU
-    return "memory ran out" if isinstance(problem, MemoryError) or "not enough memory" in str(problem) else ""
+    return "memory ran out" if is_out_of_memory(problem) else ""
 
 
 def _write_about(folder: NewFolder, model: SavedModel, fit: Fit, unfinished: str) -> str:

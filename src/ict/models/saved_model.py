@@ -21,7 +21,7 @@ from ict import __version__
 from ict.base import fields
 from ict.base.errors import UserError
 from ict.base.files import read_json, write_atomic, write_json
-from ict.base.reading import cause, check_file
+from ict.base.reading import check_file, reading
 from ict.base.registry import is_outside
 from ict.data.array_inputs import ArrayInputs
 from ict.engine.memory_format import lay_out
@@ -106,27 +106,33 @@ def load_model(folder: Path, allow_code: Collection[str] = ()) -> SavedModel:
     config, labels = read_json(folder / "config.json"), read_json(folder / "labels.json")
     if config.get("format") not in _READ:
         raise UserError(f"{folder}/config.json has format {config.get('format')}: this version reads 1 and {FORMAT}.")
-    try:
-        tuples = {key: tuple(config["inputs"].get(key, ())) for key in ("shape", "blocks")}
-        inputs = ArrayInputs(**{**config["inputs"], **tuples})
-        backbone = UsedBackbone.from_config(config["backbone"], folder) if "backbone" in config else None
-        classes, columns = tuple(labels["classes"]), tuple(config.get("columns", ()))
-        temperature = float(config.get("temperature", 1.0))
-        if not 0 < temperature < float("inf"):
-            raise ValueError(f"the temperature {temperature} is not above 0")
-        check_file(folder / "model.safetensors")
-        weights = (folder / "model.safetensors").read_bytes()
-        digests = {"tensors": hashlib.sha256(weights).hexdigest(), "classes": _digest(classes)}
-        if config["format"] != 1 and config["sha256"] != digests:
-            changed = [name for name, digest in digests.items() if config["sha256"].get(name) != digest]
-            raise ValueError(f"its {' and '.join(changed)} do not match the hashes in config.json")
-        network = _network(config, inputs, len(classes), _finite(load(weights)), allow_code)
-    except UserError as problem:
-        raise UserError(f"{folder}/config.json: {problem}") from None
-    except Exception as problem:  # a damaged or hostile folder may hold anything under the right names
-        raise UserError(f"{folder} is not a complete model ({cause(problem)}): fit it again.") from None
+    with reading(folder, "a complete model", "fit it again"):
+        try:
+            model = _restored(folder, config, tuple(labels["classes"]), allow_code)
+        except UserError as problem:
+            raise UserError(f"{folder}/config.json: {problem}") from None
     if config.get("unfinished"):
         warnings.warn(f"the model in {folder} is unfinished: {config['unfinished']}.", stacklevel=2)
+    return model
+
+
+def _restored(
+    folder: Path, config: dict[str, Any], classes: tuple[str, ...], allow_code: Collection[str]
+) -> SavedModel:
+    tuples = {key: tuple(config["inputs"].get(key, ())) for key in ("shape", "blocks")}
+    inputs = ArrayInputs(**{**config["inputs"], **tuples})
+    backbone = UsedBackbone.from_config(config["backbone"], folder) if "backbone" in config else None
+    temperature = float(config.get("temperature", 1.0))
+    if not 0 < temperature < float("inf"):
+        raise ValueError(f"the temperature {temperature} is not above 0")
+    check_file(folder / "model.safetensors")
+    weights = (folder / "model.safetensors").read_bytes()
+    digests = {"tensors": hashlib.sha256(weights).hexdigest(), "classes": _digest(classes)}
+    if config["format"] != 1 and config["sha256"] != digests:
+        changed = [name for name, digest in digests.items() if config["sha256"].get(name) != digest]
+        raise ValueError(f"its {' and '.join(changed)} do not match the hashes in config.json")
+    network = _network(config, inputs, len(classes), _finite(load(weights)), allow_code)
+    columns = tuple(config.get("columns", ()))
     calibration = str(config.get("calibration", SavedModel.calibration))
     return SavedModel(network, inputs, classes, columns, temperature, calibration, backbone)
 

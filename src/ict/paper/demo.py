@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 
 from ict.base.errors import UserError
 from ict.base.files import as_json, write_together
-from ict.data.split import Indices
 from ict.experiment.console import progress_bar
 from ict.experiment.pool import Task, run_all
 from ict.experiment.prepare import limited, load_data
@@ -90,7 +89,7 @@ def _label_spreading(recipe: Recipe, seed: int, folder: Folder) -> float:
     from sklearn.semi_supervised import LabelSpreading
 
     data = load_data(recipe, seed)
-    indices = Indices.load(folder.split)
+    indices = folder.load_split()
     x, y = data.train.x.flatten(1).numpy().astype(np.float64), data.train.y.numpy()
     rows = np.concatenate([indices.labeled, indices.unlabeled])
     known = np.where(np.arange(len(rows)) < len(indices.labeled), y[rows], -1)
