@@ -48,21 +48,25 @@ class ICT:
         lam_s = rng.beta(self._alpha_labeled) if self.mix_labeled else None
         lam = rng.beta(self.alpha)
         u_j, u_k = (u, batch.partner(u)) if self.pairs == "within" else batch.halves(u)
-        if self.logging_forwards:
-            with torch.no_grad():
-                teacher(x)
-                student.each(x, u)
         if self.depth:
             z_x = student(x, None if lam_s is None else mix_at_random_depth(lam_s, self.depth, batch, rng))
+            self._log(student, x, u)
             z_m = student(u, mix_at_random_depth(lam, self.depth, batch, rng))
         else:
             x_m = x if lam_s is None else mix(lam_s, x, batch.partner(x))
-            z_x, z_m = student.each(x_m, mix(lam, u_j, u_k))
+            u_m = mix(lam, u_j, u_k)
+            if self.logging_forwards:
+                z_x = student(x_m)
+                self._log(student, x, u)
+                z_m = student(u_m)
+            else:
+                z_x, z_m = student.each(x_m, u_m)
         if self.pairs == "within":
             z_j = teacher(u)
             z_k = batch.partner(z_j)
         else:
             z_j, z_k = teacher.each(u_j, u_k)
+        self._log(teacher, x)
         y_m = self._fake_labels(lam, z_j, z_k)
 
         y = one_hot(batch.y, like=z_x)
@@ -71,6 +75,12 @@ class ICT:
         l_s = cross_entropy(z_x, y)
         l_us = self._consistency(z_m, y_m)
         return Loss(l_s + w * l_us, {"supervised": l_s.detach(), "consistency": l_us.detach()})
+
+    def _log(self, network: Network, *parts: Tensor) -> None:
+        """The program's forwards for logging, in its order, since the later one weighs more in a running statistic."""
+        if self.logging_forwards:
+            with torch.no_grad():
+                network.each(*parts)
 
     @property
     def _alpha_labeled(self) -> float:
