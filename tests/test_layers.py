@@ -1,6 +1,7 @@
 """A folder imports itself and those below it, never upward, and no module imports itself by way of others."""
 
 import ast
+import re
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import ict
 
 SOURCE = Path(ict.__file__).parent
+ROOT = Path(__file__).parent.parent
 # Lowest first: a module imports those of the same or an earlier line. The longest name that fits a module counts.
 ORDER = [
     "base",
@@ -85,6 +87,20 @@ def test_every_folder_says_what_it_holds_and_imports_and_few_files_have_no_folde
                 f"{path}: say what lives here, and what it may import"
             )
     assert len(list(SOURCE.glob("*.py"))) <= 6
+
+
+def test_the_architecture_page_lists_the_folders_in_order_and_files_that_exist() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    rows = [line.strip("|").split("|") for line in page.splitlines() if line.startswith("| `")]
+    folders: dict[str, set[str]] = {}
+    for cells in rows[: next(i for i, cells in enumerate(rows) if "`cli`" in cells[0]) + 1]:
+        named = [name.removesuffix(".py").replace("/", ".") for name in re.findall("`([^`]+)`", cells[0])]
+        folders |= {name: set(re.findall("`([^`]+)`", cells[2])) for name in named}
+    assert list(folders) == ORDER
+    for folder, files in folders.items():
+        assert all(f"{folder}.{file}" in MODULES for file in files), f"{folder} has not all of {sorted(files)}"
+    for step in re.findall("`([a-z]+/[a-z_/]+)`(?: ->|,|\\.)", page):
+        assert step.replace("/", ".") in MODULES, step
 
 
 def test_only_their_own_files_say_compile_and_distributed() -> None:
