@@ -13,6 +13,7 @@ from math import log10
 from statistics import fmean, stdev
 from typing import Any
 
+import backbone_tables
 import measured
 import on_a_cpu
 import on_vectors
@@ -32,6 +33,7 @@ DOCUMENTS = (
     "docs/comparison.md",
     "docs/performance.md",
     "research/LOG.md",
+    "docs/backbones.md",
     "docs/own-data.md",
     "docs/scaling.md",
     "docs/tables.md",
@@ -272,6 +274,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "derivative": derivative,
     "estimator": estimator,
     "example": example,
+    **backbone_tables.BLOCKS,
     **performance.BLOCKS,
     **research_log.BLOCKS,
     **measured.BLOCKS,
