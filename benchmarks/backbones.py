@@ -242,6 +242,9 @@ def main() -> None:
         print(json.dumps(measured), flush=True)
 
     parts = arguments.parts.split(",")
+    # first, while this process is small: Linux starts a child's largest memory at that of its parent
+    if "files" in parts and not any(d["part"] == "files" for d in done):
+        keep(files(60 if arguments.fast else PHOTO_FILES))
     if "rate" in parts and not any(d["part"] == "rate" for d in done):
         keep(rate())
     if "accuracy" in parts:
@@ -261,8 +264,6 @@ def main() -> None:
             task = tasks[cell.data]
             beside = cell.data == "digits" or (cell.data == "cifar10" and cell.classes == 10 and cell.labels in (4, 10))
             keep(accuracies(task, cell, beside and cell.seed < 2, 30 if arguments.fast else None))
-    if "files" in parts and not any(d["part"] == "files" for d in done):
-        keep(files(60 if arguments.fast else PHOTO_FILES))
     if arguments.out:
         settings = {"benchmark": "backbones", "seeds": arguments.seeds, "pool": POOL, "test": TEST}
         arguments.out.write_text(
