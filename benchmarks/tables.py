@@ -41,19 +41,22 @@ def _numbers(column: tuple[str, ...]) -> Array:
         return np.eye(len(words))[index]
 
 
-def main() -> None:
-    options = parser(__doc__.splitlines()[0], "tables", [5, 20])
-    options.add_argument("--wheel", type=Path, required=True)
-    arguments = options.parse_args()
-    sets: Sets = {name: partial(read, arguments.wheel, name) for name in KEEL.split()}
+def development_sets(wheel: Path, wanted: str | None = None) -> Sets:
+    """All sets, or those `wanted`, with commas between."""
+    sets: Sets = {name: partial(read, wheel, name) for name in KEEL.split()}
     sets |= {
         "digits": partial(load_digits, return_X_y=True),
         "wine": partial(load_wine, return_X_y=True),
         "breast_cancer": partial(load_breast_cancer, return_X_y=True),
     }
-    if arguments.sets:
-        sets = {name: sets[name] for name in arguments.sets.split(",")}
-    run("tables", sets, arguments.labels, arguments)
+    return {name: sets[name] for name in wanted.split(",")} if wanted else sets
+
+
+def main() -> None:
+    options = parser(__doc__.splitlines()[0], "tables", [5, 20])
+    options.add_argument("--wheel", type=Path, required=True)
+    arguments = options.parse_args()
+    run("tables", development_sets(arguments.wheel, arguments.sets), arguments.labels, arguments)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from ict.experts.graph import GraphPropagation
 Array = NDArray[Any]
 Sets = dict[str, Callable[[], tuple[Array, Array]]]
 _TRAIN = 2000  # rows
-_TEST = 0.3
+TEST = 0.3
 
 # Students of the experts' prior, by the settings in which they differ from anchored ICT.
 MAIN = {"anchored": (), "supervised": ("train.weight=0",)}
@@ -58,8 +58,8 @@ def measure(
     cell: Cell, x: Array, truth: Array, variants: bool, trees: int = 200, steps: int | None = None
 ) -> dict[str, Any]:
     """Accuracies on new rows and on the unlabeled ones, in fractions, and CPU seconds."""
-    x, x_test, truth, y_test = train_test_split(x, truth, test_size=_TEST, stratify=truth, random_state=cell.seed)
-    rows, labels = _pool(truth, cell)
+    x, x_test, truth, y_test = train_test_split(x, truth, test_size=TEST, stratify=truth, random_state=cell.seed)
+    rows, labels = pool(truth, cell)
     x, truth = x[rows], truth[rows]
     scale = fit_inputs(x)
     inputs, new = scale(x), scale(x_test)
@@ -119,7 +119,7 @@ def measure(
     return asdict(cell) | about | {"accuracy": accuracy, "seconds": {k: round(v, 3) for k, v in seconds.items()}}
 
 
-def _pool(truth: Array, cell: Cell) -> tuple[Array, Array]:
+def pool(truth: Array, cell: Cell) -> tuple[Array, Array]:
     """Rows to train on, and their labels: -1 for all but so many of each class; at most half of a class is labeled."""
     draws = np.random.default_rng(fold(cell.seed, cell.labels, cell.skewed))
     classes = np.unique(truth)
@@ -185,7 +185,7 @@ def run(
         settings = {
             "benchmark": name,
             "train_rows": _TRAIN,
-            "test_share": _TEST,
+            "test_share": TEST,
             "variant_seeds": arguments.variant_seeds,
         }
         content = settings | provenance(torch.device("cpu")) | {"cells": wanted}

@@ -7,8 +7,10 @@ import pytest
 import torch
 from scipy.special import softmax
 
-from ict.estimators.auto import choose
-from ict.estimators.calibrate import calibrate
+from ict.estimators.auto import choose, judge
+from ict.estimators.calibrate import by_validation
+from ict.estimators.comparison import Comparison
+from ict.estimators.default_recipes import fold_steps
 from ict.estimators.fitter import Fitter, Look
 from ict.experts.temperature import fit_temperature, reliability, tempered
 from ict.models.trained_network import TrainedNetwork
@@ -83,7 +85,7 @@ def test_a_probability_of_one_is_in_the_last_bin() -> None:
 
 
 class Overconfident:
-    """A model that is always as sure as it is told, and notes which labels its fits were shown."""
+    """A model of given probabilities for the row whose number is its input."""
 
     def __init__(self, probs: np.ndarray) -> None:
         self.probs = probs
@@ -101,72 +103,77 @@ class Recording(Fitter):
         return Overconfident(self.probs)
 
 
-def test_temperature_comes_from_validation_examples_or_from_folds_that_hid_every_label_once() -> None:
+def test_temperature_comes_from_folds_that_hid_every_label_once_or_from_validation_examples() -> None:
     probs, truth = sampled(300, 3.0)
     rows = np.arange(300, dtype=np.float32)[:, None]
     Recording.probs, Recording.shown = probs, []
     labels = np.where(np.arange(300) < 120, truth, -1)
-    model, fitter = Overconfident(probs), Recording()
-    by_valid = calibrate(fitter, "ict", model, rows, labels, (rows[200:], truth[200:]), 4, seed=0)
-    assert by_valid.temperature == fit_temperature(probs[200:], truth[200:]) and "100 validation" in by_valid.said
-    assert not Recording.shown, "nothing was fitted again"
-    by_folds = calibrate(fitter, "ict", model, rows, labels, None, 4, seed=0)
-    assert by_folds.temperature == pytest.approx(fit_temperature(probs[:120], truth[:120]), rel=1e-6)
-    hidden = np.stack([(shown < 0) & (labels >= 0) for shown in Recording.shown])
+    judged = judge(Recording(), "ict", rows, labels, 4, seed=0)
+    assert judged.calibration.temperature == pytest.approx(fit_temperature(probs[:120], truth[:120]), rel=1e-6)
+    whole, *folds = Recording.shown
+    assert (whole == labels).all()
+    hidden = np.stack([(shown < 0) & (labels >= 0) for shown in folds])
     assert (hidden.sum(0)[:120] == 1).all() and not hidden[:, 120:].any() and len(hidden) == 3
+    assert judged.held_out is not None and sorted(judged.held_out.labels) == sorted(truth[:120])
+    right = (probs[:120].argmax(1) == truth[:120]).mean()
+    assert judged.estimate is not None and judged.estimate.value == pytest.approx(right, abs=0.01)
+    by_valid = by_validation(Overconfident(probs), rows[200:], truth[200:])
+    assert by_valid.temperature == fit_temperature(probs[200:], truth[200:]) and "100 validation" in by_valid.said
 
 
-@pytest.mark.parametrize(
-    ("labels", "updates", "interrupted", "why"),
-    [
-        ([0, 0, 1, -1], 10, False, "fewer than two labels"),
-        ([0, 0, 1, 1], 5001, False, "too long"),
-        ([0, 0, 1, 1], 10, True, "interrupted"),
-    ],
-)
-def test_probabilities_left_alone_say_why(labels: list[int], updates: int, interrupted: bool, why: str) -> None:
-    model = TrainedNetwork(torch.nn.Linear(1, 2), updates, {}, interrupted)
-    found = calibrate(Fitter(), "ict", model, np.zeros((4, 1), np.float32), np.array(labels), None, 2, seed=0)
-    assert found.temperature == 1 and not found.fitted and "not calibrated" in found.said and why in found.said
+def test_a_row_is_calibrated_by_the_other_folds() -> None:
+    probs, labels = sampled(90, 3.0)
+    folds = np.repeat([0, 1, 2], 30)
+    compared = Comparison({"ict": probs}, labels, folds, np.arange(90))
+    expected = tempered(probs[30:60], fit_temperature(probs[folds != 1], labels[folds != 1]))
+    np.testing.assert_allclose(compared.calibrated("ict")[30:60], expected)
 
 
-def test_folds_that_would_take_too_long_leave_it_to_those_of_the_comparison() -> None:
-    probs, truth = sampled(120, 3.0)
-    model = TrainedNetwork(torch.nn.Linear(1, 2), 5001, {}, False)
-    labels = np.array([0, 0, 1, 1])
-    found = calibrate(Fitter(), "ict", model, np.zeros((4, 1), np.float32), labels, None, 2, 0, (probs, truth))
-    assert found.fitted and found.temperature == fit_temperature(probs, truth) and "shorter fits" in found.said
+def test_probabilities_left_alone_say_why() -> None:
+    inputs, labels = np.zeros((4, 1), np.float32), np.array([0, 0, 1, -1])
+    Recording.probs = np.full((4, 2), 0.5)
+    found = judge(Recording(), "ict", inputs, labels, 2, seed=0).calibration
+    assert found.temperature == 1 and not found.fitted and "fewer than two labels" in found.said
+    assert "no folds" in judge(Recording(), "ict", inputs, labels, 2, seed=0, folds=False).calibration.said
 
 
-def test_a_fold_that_is_interrupted_leaves_the_model_uncalibrated(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> TrainedNetwork:
+@pytest.mark.parametrize(("first", "why"), [(0, "that was skipped"), (2, "training was interrupted")])
+def test_an_interrupted_fit_leaves_the_model_uncalibrated(
+    first: int, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signals = [first, 2]
+
+    def fit(*_: object) -> TrainedNetwork:
         warnings.warn("interrupted after 3 updates", stacklevel=1)
-        return TrainedNetwork(torch.nn.Linear(1, 2), 3, {}, True)
+        return TrainedNetwork(torch.nn.Linear(1, 2), 3, {}, signals.pop(0))
 
-    monkeypatch.setattr(Fitter, "fit", interrupted)
-    model, inputs = TrainedNetwork(torch.nn.Linear(1, 2), 10, {}, False), np.zeros((4, 1), np.float32)
-    found = calibrate(Fitter(), "ict", model, inputs, np.array([0, 0, 1, 1]), None, 2, seed=0)
-    assert found.temperature == 1 and "skipped" in found.said
+    monkeypatch.setattr(Fitter, "fit", fit)
+    with pytest.warns(UserWarning, match="interrupted"):
+        found = judge(Fitter(), "ict", np.zeros((4, 1), np.float32), np.array([0, 0, 1, 1]), 2, seed=0)
+    assert found.calibration.temperature == 1 and why in found.calibration.said
+
+
+def test_folds_have_the_updates_of_the_fit_unless_those_take_long() -> None:
+    assert [fold_steps(steps, (30,)) for steps in (600, 5000, 20_000)] == [600, 5000, 5000]
+    assert fold_steps(1500, (1, 8, 8)) == 1500 and fold_steps(1500, (3, 32, 32)) == 375
 
 
 def test_only_the_final_fit_is_looked_at() -> None:
     X, y, truth = blobs(per_class=4)
     inputs = X.astype(np.float32)
     look = Look((inputs[100:], truth[100:].astype(np.int64)), inputs[:50], times=5)
-    fitter = Fitter(steps=20, device="cpu")
-    plain = choose(fitter, inputs, y, 3, 0, ("supervised", "ict"))
-    seen = choose(fitter, inputs, y, 3, 0, ("supervised", "ict"), look)
+    fitter = Fitter(steps=20, settings=("anchor.trees=5",), device="cpu")
+    plain = choose(fitter, inputs, y, 3, 0)
+    seen = choose(fitter, inputs, y, 3, 0, look=look)
     assert isinstance(plain.model, TrainedNetwork) and isinstance(seen.model, TrainedNetwork)
-    assert plain.errors == seen.errors and plain.method == seen.method
-    assert plain.guesses is not None
-    probs, known = plain.guesses
-    assert len(known) == (y >= 0).sum(), "every label was held out once"
-    mean = np.average(plain.errors[plain.method], weights=[len(known) / 3] * 3)
-    assert (probs.argmax(1) != known).mean() == pytest.approx(mean)
+    assert plain.scores == seen.scores and plain.method == seen.method == "mean"
+    assert plain.held_out is not None and len(plain.held_out.labels) == (y >= 0).sum(), "every label was held out once"
+    right = (plain.held_out.probs.argmax(1) == plain.held_out.labels).mean()
+    assert right == pytest.approx(np.mean(plain.scores["mean"]))
     for name, weights in plain.model.module.state_dict().items():
         assert torch.equal(weights, seen.model.module.state_dict()[name]), "looking changed the network"
     followed = [record for record in seen.model.history if "confidence" in record]
-    assert [record["step"] for record in followed] == [4, 8, 12, 16, 20]
+    assert [record["step"] for record in followed] == [8, 16, 24, 32, 40], "a distilled network has twice the updates"
     probs = seen.model.predict_proba(inputs)
     assert followed[-1]["confidence"] == pytest.approx(probs[:50].max(1).mean(), abs=1e-5)
     wrong = (probs[100:].argmax(1) != truth[100:]).mean()

@@ -22,6 +22,7 @@ from torch import nn
 
 from ict import ICTClassifier, SemiSupervisedClassifier
 from ict.base.errors import UserError
+from ict.experts.folds import hidden_folds
 from ict.models.trained_network import TrainedNetwork
 
 QUICK: dict[str, Any] = {"steps": 40, "settings": ("anchor.trees=5",), "device": "cpu", "random_state": 0}
@@ -34,8 +35,8 @@ def minus_one_is_no_class(estimator: Any) -> dict[str, str]:
 @pytest.mark.filterwarnings("ignore")  # the checks provoke many
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
     [
-        ICTClassifier(steps=40, settings=("anchor.trees=5",), device="cpu"),
-        SemiSupervisedClassifier(steps=40, device="cpu"),
+        ICTClassifier(steps=40, settings=("anchor.trees=5",), device="cpu", calibrate=False),
+        SemiSupervisedClassifier(steps=5, settings=("anchor.trees=2",), device="cpu"),
         SemiSupervisedClassifier("graph"),
     ],
     expected_failed_checks=minus_one_is_no_class,
@@ -209,7 +210,7 @@ def test_sigterm_ends_a_program_without_a_handler() -> None:
     code = (
         "import os, signal, threading, time\n"
         "from ict import ICTClassifier\n"
-        "from tests.test_estimator import QUICK, blobs\n"
+        "from tests.test_classifier import QUICK, blobs\n"
         "X, y, _ = blobs()\n"
         "def stop():\n"
         "    while signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:\n"
@@ -245,36 +246,80 @@ def test_a_wrong_y_is_told_in_a_sentence(y: Any, says: str) -> None:
         ICTClassifier(**QUICK).fit(blobs()[0], y)
 
 
-def test_auto_compares_on_folds_and_says_whether_the_unlabeled_rows_helped() -> None:
+CANDIDATES = {"mean", "anchored", "trees", "anchored-graph", "logistic"}
+
+
+def test_auto_compares_on_folds_and_ships_one_network() -> None:
     X, y, truth = blobs()
     model = SemiSupervisedClassifier(**QUICK).fit(X, y)
-    assert set(model.fold_errors_) == {"supervised", "graph", "ict"}
-    means = {name: np.mean(errors) for name, errors in model.fold_errors_.items()}
-    assert means[model.method_] == min(means.values()), "never worse than supervised on its own folds"
-    assert model.remark_ and model.score(X, truth) > 0.95
+    assert set(model.comparison_) == CANDIDATES and all(len(folds) == 3 for folds in model.comparison_.values())
+    assert model.method_ in CANDIDATES and isinstance(model.model_, TrainedNetwork)
+    assert model.verdict_ is not None and str(model.verdict_) in model.remark_ and model.score(X, truth) > 0.95
+    assert model.estimate_ is not None and model.estimate_.n == 15
+    assert model.estimate_.low <= (model.predict(X) == truth).mean() <= model.estimate_.high
 
 
 def test_auto_leaves_the_graph_out_where_there_are_too_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y, _ = blobs()
-    monkeypatch.setattr("ict.estimators.auto.GRAPH_LIMIT", len(X) - 1)
-    assert set(SemiSupervisedClassifier(**QUICK).fit(X, y).fold_errors_) == {"supervised", "ict"}
+    for module in ("estimators.candidates", "estimators.fitter", "experts.experts"):
+        monkeypatch.setattr(f"ict.{module}.GRAPH_LIMIT", len(X) - 1)
+    assert set(SemiSupervisedClassifier(**QUICK).fit(X, y).comparison_) == CANDIDATES - {"anchored-graph"}
 
 
 def test_auto_with_one_label_in_a_class_says_that_there_are_no_folds() -> None:
     X, y, truth = blobs(per_class=1)
     model = SemiSupervisedClassifier(**QUICK).fit(X, y)
-    assert model.verdict_ is None and "fewer than two labels" in model.remark_ and model.method_ == "ict"
+    assert model.verdict_ is None and model.estimate_ is None and model.comparison_ == {} and model.temperature_ == 1
+    assert "fewer than two labels" in model.remark_ and model.method_ == "mean"
     assert model.score(X, truth) > 0.9
 
 
-def test_auto_keeps_supervised_training_where_the_unlabeled_rows_mislead() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 6))
-    truth = (X[:, 0] > 0).astype(int)  # no gap anywhere: a graph and consistency have nothing to hold on to
-    y = np.where(np.arange(400) < 60, truth, -1)
-    model = SemiSupervisedClassifier(**{**QUICK, "steps": 200}).fit(X, y)
-    means = {name: np.mean(errors) for name, errors in model.fold_errors_.items()}
-    assert means[model.method_] <= means["supervised"]
+def test_auto_takes_images_and_rows_that_are_all_labeled() -> None:
+    X, y, truth = blobs(n=60)
+    images = np.repeat(X, 6, axis=1).reshape(-1, 6, 6)
+    model = SemiSupervisedClassifier(**{**QUICK, "steps": 4}).fit(images, y)
+    assert set(model.comparison_) == CANDIDATES | {"ict", "supervised"}
+    full = SemiSupervisedClassifier(**{**QUICK, "steps": 4}).fit(X, truth)
+    assert set(full.comparison_) == CANDIDATES - {"anchored-graph"} and full.verdict_ is None
+
+
+def test_identical_rows_and_groups_are_held_out_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, _ = blobs(per_class=8)
+    labeled = np.flatnonzero(y >= 0)
+    groups = np.arange(len(X))
+    for label in range(3):
+        rows = np.flatnonzero(y == label)
+        groups[rows[:4]] = 1000 + label
+        X[rows[4]] = X[rows[5]]
+    folds: list[np.ndarray] = []
+    whole = hidden_folds
+
+    def watched(*arguments: Any) -> Any:
+        for hidden, rows in whole(*arguments):
+            folds.append(rows)
+            yield hidden, rows
+
+    monkeypatch.setattr("ict.estimators.comparison.hidden_folds", watched)
+    SemiSupervisedClassifier("graph").fit(X, y, groups=groups)
+    assert sorted(np.concatenate(folds)) == labeled.tolist()
+    for label in range(3):
+        rows = np.flatnonzero(y == label)
+        assert sum(bool(set(rows[:4]) & set(fold)) for fold in folds) == 1, "a group is in one fold"
+        assert sum(bool({rows[4], rows[5]} & set(fold)) for fold in folds) == 1, "twins are in one fold"
+    with pytest.raises(UserError, match="groups"):
+        SemiSupervisedClassifier("graph").fit(X, y, groups=groups[:5])
+
+
+def test_probabilities_of_vectors_are_calibrated_unless_it_is_not_wanted() -> None:
+    X, y, _ = blobs()
+    model = ICTClassifier(**QUICK).fit(X, y)
+    plain = ICTClassifier(**QUICK, calibrate=False).fit(X, y)
+    assert plain.temperature_ == 1 and model.temperature_ != 1 and plain.estimate_ is None
+    logits = np.log(np.maximum(plain.predict_proba(X), 1e-30)) / model.temperature_
+    expected = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-9)
+    with pytest.raises(UserError, match="balanced_accuracy"):
+        ICTClassifier(**QUICK, metric="balanced").fit(X, y)  # type: ignore[arg-type]
 
 
 def test_graph_propagation_is_a_method_of_its_own() -> None:

@@ -28,7 +28,7 @@ from tests.test_classifier import blobs
 from tests.test_cli import ict
 from tests.test_user_data import noise, save
 
-SHORT = ("--steps", "40", "--device", "cpu")
+SHORT = ("--steps", "40", "--device", "cpu", "--set", "anchor.trees=5")
 
 
 def table(path: Path, per_class: int = 20) -> tuple[Any, Any]:
@@ -77,14 +77,50 @@ def test_fit_writes_a_model_and_predictions_for_every_unlabeled_row(fitted: tupl
         probabilities = [float(row[f"p({name})"]) for name in ("ant", "bee", "cow")]
         assert sum(probabilities) == pytest.approx(1, abs=1e-5) and float(row["probability"]) == max(probabilities)
     assert json.loads((folder / "model/labels.json").read_text())["classes"] == ["ant", "bee", "cow"]
-    assert "of 12 held-out labels right" in said and "95 % interval" in said
+    assert "on 60 labels held out in folds" in said and "95 % interval" in said
 
 
-def test_the_held_out_number_is_that_of_the_saved_model_on_rows_it_never_saw(fitted: tuple[Path, str, Any]) -> None:
+def test_no_label_is_given_up_for_the_accuracy(fitted: tuple[Path, str, Any]) -> None:
     folder, said, _ = fitted
     about = json.loads((folder / "model/config.json").read_text())["about"]
-    assert about["labeled"] == 48 and about["unlabeled"] == 180, "twelve labeled rows are in neither"
+    assert about["labeled"] == 60 and about["unlabeled"] == 180
     assert about["test"] in said
+
+
+def test_the_result_is_printed_for_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    table(tmp_path / "data.csv")
+    options = ("--json", "--metric", "log_loss", "--holdout", "0.2")
+    assert ict(monkeypatch, "fit", "data.csv", *options, *SHORT) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["labeled"] == 48 and "of 12 held-out labels right" in result["test"]
+    assert result["method"] in result["candidates"] and result["metric"] == "log_loss"
+    assert result["estimate"]["low"] <= result["estimate"]["value"] <= result["estimate"]["high"]
+    assert result["unlabeled_rows"]["answer"] in ("helped", "hurt", "cannot tell")
+    assert (result["unlabeled_rows"]["gain"] is None) == (result["unlabeled_rows"]["answer"] == "cannot tell")
+    assert result["temperature"] == json.loads((tmp_path / "model/config.json").read_text())["temperature"]
+    for option, value in (("--holdout", "0.9"), ("--metric", "auc"), ("--group-column", "person")):
+        assert ict(monkeypatch, "fit", "data.csv", "--out", "other", option, value, *SHORT) == 2
+        assert value in capsys.readouterr().err and not (tmp_path / "other").exists()
+
+
+def test_a_group_column_is_no_feature_and_keeps_rows_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    table(tmp_path / "data.csv")
+    lines = list(csv.reader((tmp_path / "data.csv").read_text().splitlines()))
+    with (tmp_path / "grouped.csv").open("w", newline="") as file:
+        for i, line in enumerate(lines):
+            csv.writer(file).writerow(["person" if i == 0 else f"p{line[-1]}" if line[-1] else "", *line])
+    words = ("fit", "grouped.csv", "--group-column", "person", "--method", "graph")
+    assert ict(monkeypatch, *words) == 0, "every class is one person, so that nothing can be held out"
+    assert "no accuracy was measured" in capsys.readouterr().out
+    assert json.loads((tmp_path / "model/config.json").read_text())["columns"] == [f"f{i}" for i in range(6)]
 
 
 def test_probabilities_are_the_softmax_of_logits_over_the_saved_temperature(
@@ -97,7 +133,7 @@ def test_probabilities_are_the_softmax_of_logits_over_the_saved_temperature(
     folder, said = tmp_path, capsys.readouterr().out
     config = json.loads((folder / "model/config.json").read_text())
     temperature = config["temperature"]
-    assert temperature != 1 and f"temperature {temperature:.2f}, from 48 labeled examples" in said
+    assert temperature != 1 and f"temperature {temperature:.2f}, from 60 labeled examples" in said
     assert config["calibration"] in said and config["calibration"] in (folder / "model/README.md").read_text()
     model = load_model(folder / "model")
     rows = list(csv.DictReader((folder / "model/predictions.csv").read_text().splitlines()))
@@ -130,12 +166,12 @@ def test_next_names_unlabeled_rows_once_and_in_order(fitted: tuple[Path, str, An
 def test_the_report_says_what_the_command_said(fitted: tuple[Path, str, Any]) -> None:
     folder, said, _ = fitted
     page = (folder / "model/report.html").read_text()
-    accuracy = re.search(r"\d+ of 12 held-out labels right", said)
+    accuracy = re.search(r"accuracy [\d.]+% on 60 labels held out in folds", said)
     assert accuracy and accuracy.group() in page
+    for name in ("mean", "anchored", "trees", "anchored-graph", "logistic"):
+        assert f"<td>{name}" in page
     assert json.loads((folder / "model/config.json").read_text())["calibration"] in page
     assert "ict fit data.csv --out model --steps 40 --device cpu" in page
-    assert page.count("<svg") == 3, "two intervals and reliability; a graph has no learning curves"
-    assert "There are no learning curves" in page
     first = next(csv.DictReader((folder / "model/next.csv").read_text().splitlines()))
     assert page.index("What to label next") < page.index(first["example"])
 
@@ -148,7 +184,7 @@ def test_a_temperature_that_is_none_is_refused(fitted: tuple[Path, str, Any]) ->
             load_model(path.parent)
 
 
-def test_enough_labels_are_split_into_validation_and_test(
+def test_a_share_that_is_held_out_is_the_test(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rng = np.random.default_rng(0)
@@ -157,15 +193,14 @@ def test_enough_labels_are_split_into_validation_and_test(
     known = np.where(np.arange(560) < 520, y, -1)
     np.savez(tmp_path / "data.npz", x=x, y=known)
     monkeypatch.chdir(tmp_path)
-    assert ict(monkeypatch, "fit", "data.npz", "--method", "mean-teacher", *SHORT) == 0
+    assert ict(monkeypatch, "fit", "data.npz", "--method", "mean-teacher", "--holdout", "0.2", *SHORT) == 0
     said = capsys.readouterr().out
-    assert "of 104 held-out labels right" in said and "from 52 validation examples" in said
+    assert "of 104 held-out labels right" in said and "from 416 labeled examples" in said
     about = json.loads((tmp_path / "model/config.json").read_text())["about"]
-    assert about["labeled"] == 520 - 104 - 52 and about["unlabeled"] == 40
+    assert about["labeled"] == 520 - 104 and about["unlabeled"] == 40
     page = (tmp_path / "model/report.html").read_text()
-    assert page.count("<svg") == 5 and "Error on validation examples" in page
     assert "was not measured" in page, "a method that was asked for is compared with nothing"
-    (_, test), model = hold_out(known, seed=0), load_model(tmp_path / "model")
+    test, model = hold_out(known, 0.2, seed=0), load_model(tmp_path / "model")
     errors = [
         f"{reliability(replace(model, temperature=t).predict_proba(x[test]), y[test]).error:.1%}"
         for t in (1.0, model.temperature)
@@ -236,10 +271,11 @@ def test_too_few_labels_to_hold_some_out_are_told(
     monkeypatch.chdir(tmp_path)
     table(tmp_path / "few.csv", per_class=2)
     assert ict(monkeypatch, "fit", "few.csv", "--method", "ict", *SHORT) == 0
-    assert "no accuracy was measured" in capsys.readouterr().out
+    assert "accuracy 100.0% on 6 labels held out in folds (95 % interval 61.0% to 100.0%)" in capsys.readouterr().out
     table(tmp_path / "fewer.csv", per_class=1)
     assert ict(monkeypatch, "fit", "fewer.csv", "--method", "ict", "--out", "other", *SHORT) == 0
-    assert "not calibrated: a class has fewer than two labels" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "not calibrated: a class has fewer than two labels" in said and "no accuracy was measured" in said
     assert json.loads((tmp_path / "other/config.json").read_text())["temperature"] == 1
     assert "not calibrated" in (tmp_path / "other/README.md").read_text()
 
@@ -290,11 +326,11 @@ def test_a_graph_is_saved_and_predicts_as_it_did(
             load_model(tmp_path / "model")
 
 
-def test_auto_compares_the_graph_too(fitted: tuple[Path, str, Any]) -> None:
+def test_auto_ships_one_network_without_any_training_row(fitted: tuple[Path, str, Any]) -> None:
     folder, said, _ = fitted
-    assert isinstance(load_model(folder / "model").network, GraphPropagation), "blobs are what a graph is best at"
-    assert said.startswith("graph, 48 labeled")
-    assert "graph of 228 training examples" in (folder / "model/README.md").read_text()
+    model, arrays = load_model(folder / "model"), load_file(folder / "model/model.safetensors")
+    assert isinstance(model.network, TrainedNetwork) and said.startswith(("mean", "anchored", "trees", "logistic"))
+    assert all(240 not in t.shape and 180 not in t.shape for t in arrays.values())
 
 
 def test_nothing_is_written_into_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """When a graph's guesses are used, and what a recipe for unknown data looks like."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -127,7 +128,7 @@ def test_a_whole_fit_searches_the_neighbors_of_its_inputs_once(monkeypatch: pyte
     x, y = x.astype(np.float32), np.where(np.arange(90) < 30, truth, -1)
     fitter = Fitter(steps=2, device="cpu")
     for method in ("graph", "ict", "graph"):
-        fitter.shorter(1, 90).fit(method, x, y, 3, 0)
+        replace(fitter, steps=1).fit(method, x, y, 3, 0)
     assert searches == [90]
     fitter.fit("graph", x[:60], y[:60], 3, 0)
     assert searches == [90, 60], "other inputs have neighbors of their own"

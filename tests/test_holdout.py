@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from ict.base.errors import UserError
 from ict.fit.holdout import by_class, hold_out, score
 
 
@@ -11,23 +12,30 @@ def labels_of(per_class: int, n_classes: int, unlabeled: int = 50) -> np.ndarray
     return np.random.default_rng(0).permutation(np.concatenate([labels, np.full(unlabeled, -1)]))
 
 
-@pytest.mark.parametrize(
-    ("per_class", "n_classes", "n_valid", "n_test"),
-    [(4, 10, 0, 0), (5, 10, 0, 10), (40, 10, 0, 80), (50, 10, 50, 100), (19, 50, 0, 190), (250, 2, 50, 100)],
-)
-def test_parts_are_as_large_as_the_labels_allow_and_share_nothing(
-    per_class: int, n_classes: int, n_valid: int, n_test: int
-) -> None:
-    labels = labels_of(per_class, n_classes)
-    valid, test = hold_out(labels, seed=3)
-    assert (len(valid), len(test)) == (n_valid, n_test)
-    assert not set(valid) & set(test), "no row twice"
-    assert (labels[valid] >= 0).all() and (labels[test] >= 0).all()
-    for part in (valid, test):
-        counts = np.bincount(labels[part], minlength=n_classes)
-        assert len(part) == 0 or counts.max() - counts.min() <= 1
-    assert all(map(np.array_equal, (valid, test), hold_out(labels, seed=3)))
-    assert n_test == 0 or not np.array_equal(test, hold_out(labels, seed=4)[1])
+@pytest.mark.parametrize(("per_class", "share", "n_test"), [(4, 0.0, 0), (5, 0.2, 10), (40, 0.2, 80), (40, 0.1, 40)])
+def test_a_share_of_every_class_is_held_out(per_class: int, share: float, n_test: int) -> None:
+    labels = labels_of(per_class, 10)
+    test = hold_out(labels, share, seed=3)
+    assert len(test) == n_test and (labels[test] >= 0).all() and len(set(test)) == n_test
+    counts = np.bincount(labels[test], minlength=10)
+    assert n_test == 0 or counts.max() - counts.min() <= 1
+    assert np.array_equal(test, hold_out(labels, share, seed=3))
+    assert n_test == 0 or not np.array_equal(test, hold_out(labels, share, seed=4))
+
+
+def test_whole_groups_are_held_out() -> None:
+    labels = labels_of(20, 3)
+    groups = np.arange(len(labels)) // 2
+    test = set(hold_out(labels, 0.2, 0, groups).tolist())
+    for row in test:
+        other = row ^ 1
+        assert labels[other] < 0 or other in test
+
+
+@pytest.mark.parametrize(("share", "says"), [(0.7, "up to 0.5"), (-0.1, "above 0"), (0.1, "10 different labeled")])
+def test_a_share_that_cannot_be_is_named(share: float, says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        hold_out(labels_of(5, 2), share, 0)
 
 
 def test_a_score_is_wilsons_interval() -> None:

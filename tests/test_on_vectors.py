@@ -19,7 +19,7 @@ WINE = load_wine(return_X_y=True)
 @pytest.mark.parametrize("skewed", [False, True])
 def test_a_pool_has_so_many_labels_a_class_and_they_are_true(skewed: bool) -> None:
     truth = np.repeat([0, 1, 2], 300)
-    rows, labels = vectors._pool(truth, Cell("made up", 8, 0, skewed))
+    rows, labels = vectors.pool(truth, Cell("made up", 8, 0, skewed))
     known = labels >= 0
     assert len(set(rows)) == len(rows) and (truth[rows][known] == labels[known]).all()
     counts = np.bincount(labels[known])
@@ -33,7 +33,7 @@ def test_a_pool_has_so_many_labels_a_class_and_they_are_true(skewed: bool) -> No
 
 
 def test_labeled_rows_stay_where_there_are_too_many_rows() -> None:
-    rows, labels = vectors._pool(np.repeat([0, 1], 5000), Cell("made up", 20, 1))
+    rows, labels = vectors.pool(np.repeat([0, 1], 5000), Cell("made up", 20, 1))
     assert len(rows) == 2000 and np.bincount(labels[labels >= 0]).tolist() == [20, 20]
 
 

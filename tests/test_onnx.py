@@ -52,6 +52,7 @@ FEATURES = RNG.normal(size=(20, 5)).astype(np.float32) * [1, 10, 1e-3, 1, 0] + [
 NETS: list[tuple[str, dict[str, Any], Any]] = [
     ("mlp", {}, FEATURES),
     ("mlp-norm", {"width": 8}, RNG.normal(3, 2, (40, 5))),
+    ("linear", {}, RNG.normal(3, 2, (40, 5))),
     ("mlp-wide", {}, pixels(9, 3, 3)),
     ("convnet", {"width": 4}, pixels(9, 10, 8, 3)),
     ("cnn13", {}, pixels(4, 12, 12, 3)),

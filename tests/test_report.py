@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.special import softmax
+from torch import nn
 
-from ict.estimators.calibrate import Calibration
-from ict.estimators.verdict import verdict
+from ict.estimators.auto import HeldOutProbs, Judged
+from ict.estimators.calibrate import Calibration, uncalibrated
+from ict.estimators.verdict import Estimate, Verdict
+from ict.experts.temperature import tempered
 from ict.fit.label_next import suggest
 from ict.fit.report import Findings, report
+from ict.models.trained_network import TrainedNetwork
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -42,20 +46,27 @@ def findings(n_classes: int = 10, n_test: int = 60, n_unlabeled: int = 80, image
         | {"valid_error_student": 0.3, "valid_error_teacher": 0.2, "confidence": 0.5 + s / 1000}
         for s in range(10, 310, 10)
     ]
+    held_out = HeldOutProbs(test_probs, tempered(test_probs, 1.7), labels)
+    judged = Judged(
+        "anchored",
+        TrainedNetwork(nn.Linear(1, 2), 1, {}, 0),
+        remark="anchored was chosen.",
+        calibration=Calibration(1.7, "Probabilities are calibrated."),
+        scores={"anchored": [0.8, 0.9, 0.7], "logistic": [0.6, 0.7, 0.5]},
+        estimate=Estimate("accuracy", 0.8, 0.7, 0.9, n_test),
+        verdict=Verdict("accuracy", 0.117, 0.02, 0.2, "helped", "anchored", "logistic"),
+    )
     return Findings(
-        method="ict",
+        judged=judged,
         compared=True,
-        verdict=verdict([0.3, 0.25, 0.35], [0.2, 0.1, 0.25], [20, 20, 20]),
-        remark="",
+        metric="accuracy",
         classes=classes,
         labeled=np.full(n_classes, 4),
-        test_probs=test_probs,
-        test_labels=labels,
+        held_out=held_out if n_test else None,
+        tested=True,
         no_test="a class has too few labels",
-        calibration=Calibration(1.7, "Probabilities are calibrated."),
         history=history,
         seeding=50,
-        no_validation="labels are too few",
         names=[f"{HOSTILE[i % 10]}/{i}.png" for i in range(n_unlabeled)],
         probs=probs,
         image=(lambda row: pixels[row]) if images else None,
@@ -68,8 +79,8 @@ def findings(n_classes: int = 10, n_test: int = 60, n_unlabeled: int = 80, image
 def bare() -> Findings:
     """All that can be missing is."""
     found = findings(3, n_test=0, n_unlabeled=0, images=False)
-    uncalibrated = Calibration(1.0, "Probabilities are not calibrated.", fitted=False)
-    return replace(found, calibration=uncalibrated, history=(), seeding=0, remarks=(), verdict=None, compared=False)
+    judged = Judged("ict", found.judged.model, calibration=uncalibrated("there are too few labels"))
+    return replace(found, judged=judged, history=(), seeding=0, remarks=(), compared=False)
 
 
 class Reader(HTMLParser):
@@ -123,7 +134,8 @@ def text(page: str) -> str:
 def test_numbers_are_those_of_the_findings() -> None:
     found = findings()
     said = text(report(found))
-    right = int((found.test_probs.argmax(1) == found.test_labels).sum())
+    assert found.held_out is not None
+    right = int((found.held_out.probs.argmax(1) == found.held_out.labels).sum())
     assert f"{right} of 60 held-out labels right" in said
     assert "The unlabeled examples helped" in said and "+11.7 points of accuracy" in said
     best = found.probs.max(1)
@@ -143,7 +155,8 @@ def test_the_confusion_table_has_every_count_in_its_place(n_classes: int) -> Non
     rows = re.findall(r"<tr>(.*?)</tr>", body)[1:]
     cells = [[int(c or 0) for c in re.findall(r"<td[^>]*>(\d*)</td>", row)] for row in rows]
     expected = np.zeros((n_classes, n_classes), dtype=int)
-    for label, guess in zip(found.test_labels, found.test_probs.argmax(1), strict=True):
+    assert found.held_out is not None
+    for label, guess in zip(found.held_out.labels, found.held_out.probs.argmax(1), strict=True):
         expected[label, guess] += 1
     assert cells == expected.tolist()
     listed = re.findall(
@@ -174,15 +187,26 @@ def test_what_is_missing_is_told() -> None:
 def test_some_of_it_missing() -> None:
     found = findings(images=False)
     quiet: list[Any] = [{k: v for k, v in record.items() if k in ("step", "loss")} for record in found.history]
-    said = text(report(replace(found, history=quiet, verdict=None, remark="No folds were compared, since: <i>x</i>.")))
-    assert "No validation error was followed: labels are too few." in said
+    unsure = replace(found.judged, verdict=None, remark="No folds were compared, since: <i>x</i>.")
+    said = text(report(replace(found, history=quiet, judged=unsure)))
+    assert "No validation error was followed: --valid was not given." in said
     assert "No certainty on unlabeled examples was followed" in said
     assert "is not known" in said and "since: <i>x</i>." in said
     assert "<img" not in report(found) and "Least certain" in said
     one = findings(2, n_test=1, n_unlabeled=1)
     assert "Least certain" in text(report(one)) and "Most certain" not in text(report(one))
-    kept = text(report(replace(found, method="supervised", verdict=None, remark="It did not help on the folds.")))
-    assert "Supervised training was kept" in kept and "It did not help" in kept
+    cannot = replace(found.judged, verdict=Verdict("accuracy", 0.05, -0.1, 0.2, "cannot tell", "anchored", "logistic"))
+    said = text(report(replace(found, judged=cannot)))
+    assert "cannot be told" in said and "+5.0" not in said, "no gain is printed"
+
+
+def test_every_candidate_and_the_accuracy_of_folds_are_shown() -> None:
+    found = replace(findings(), tested=False)
+    said = text(report(found))
+    assert "anchored (chosen)" in said and "80.0%, 90.0%, 70.0%" in said and "60.0%, 70.0%, 50.0%" in said
+    assert "accuracy 80.0% on 60 labels held out in folds (95 % interval 70.0% to 90.0%)" in said
+    assert "quarter of their updates" not in said
+    assert "quarter of their updates" in text(report(replace(found, judged=replace(found.judged, shorter=True))))
 
 
 def test_the_same_findings_make_the_same_page() -> None:

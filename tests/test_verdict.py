@@ -1,77 +1,147 @@
-"""The corrected resampled t-test: against its formula written out, and how often it sees what is not there."""
+"""The bootstrap that chooses anew, against loops over rows; intervals against their formulas; what the answers mean."""
 
 import math
 
 import numpy as np
 import pytest
-from scipy.stats import t as student_t
+from scipy.stats import norm
 
-from ict.base.errors import UserError
-from ict.estimators.verdict import verdict
-
-
-def test_statistic_is_nadeau_and_bengios() -> None:
-    without, with_, sizes = [0.30, 0.25, 0.35, 0.30, 0.20], [0.20, 0.10, 0.25, 0.15, 0.15], [20, 20, 20, 20, 20]
-    d = [0.10, 0.15, 0.10, 0.15, 0.05]
-    mean = sum(d) / 5
-    variance = sum((v - mean) ** 2 for v in d) / 4
-    error = math.sqrt((1 / 5 + 20 / 80) * variance)
-    found = verdict(without, with_, sizes)
-    assert found.gain == pytest.approx(mean)
-    assert found.p == pytest.approx(2 * (1 - student_t.cdf(mean / error, 4)))
-    assert (found.low, found.high) == pytest.approx((mean - 2.776445 * error, mean + 2.776445 * error))
-    assert found.answer == "helped"
-    mirror = verdict(with_, without, sizes)
-    assert (mirror.gain, mirror.p) == pytest.approx((-mean, found.p))
-    assert mirror.answer == "hurt"
+from ict.estimators.metrics import mean_score, row_scores, row_weights
+from ict.estimators.verdict import HeldOut, bonett_price, estimate, verdict, wilson
 
 
-def test_no_difference_and_no_spread() -> None:
-    same = verdict([0.1, 0.2], [0.1, 0.2], [10, 10])
-    assert (same.gain, same.low, same.high, same.p, same.answer) == (0, 0, 0, 1, "cannot tell")
-    assert verdict([0.5] * 10, [0.4] * 10, [50] * 10).answer == "helped"
-    constant = verdict([0.1, 0.1], [0.0, 0.0], [10, 10])  # one row in each of two folds proves nothing
-    assert constant.answer == "cannot tell" and constant.p > 0.05
+def held_out(scores: np.ndarray, weights: np.ndarray | None = None, group: np.ndarray | None = None) -> HeldOut:
+    n = len(scores)
+    return HeldOut(
+        "accuracy",
+        np.asarray(scores, float),
+        np.ones(n) if weights is None else weights,
+        np.arange(n) if group is None else group,
+    )
 
 
-def test_false_positives_are_rare_and_real_gains_are_seen() -> None:
-    """Whole cross-validations of two equal methods, thresholds learned from either half of the training rows."""
+def draws(n_groups: int, seed: int) -> list[list[int]]:
+    """How the replicates are drawn."""
+    rng = np.random.default_rng(seed)
+    return [rng.integers(0, n_groups, n_groups).tolist() for _ in range(1000)]
+
+
+def mean_of(rows: list[int], column: int, scores: np.ndarray, weights: np.ndarray) -> float:
+    return float(sum(weights[i] * scores[i, column] for i in rows) / sum(weights[i] for i in rows))
+
+
+def chosen_by_loops(rows: list[int], scores: np.ndarray, weights: np.ndarray) -> int:
+    best, best_lead = 0, 0.0
+    for c in range(1, scores.shape[1]):
+        lead = mean_of(rows, c, scores, weights) - mean_of(rows, 0, scores, weights)
+        squares = sum((weights[i] * (scores[i, c] - scores[i, 0] - lead)) ** 2 for i in rows)
+        error = math.sqrt(squares * len(rows) / (len(rows) - 1)) / sum(weights[i] for i in rows)
+        if lead > error * (1 + 1e-9) and lead > best_lead + 1e-12:
+            best, best_lead = c, lead
+    return best
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_replicates_choose_on_drawn_rows_and_score_on_the_others(weighted: bool) -> None:
+    rng = np.random.default_rng(3)
+    scores = (rng.random((30, 4)) < [0.5, 0.6, 0.7, 0.4]).astype(float)
+    weights = rng.random(30) + 0.5 if weighted else np.ones(30)
+    values, gains = [], []
+    for drawn in draws(30, seed=5):
+        rest = sorted(set(range(30)) - set(drawn))
+        values.append(mean_of(rest, chosen_by_loops(drawn, scores, weights), scores, weights))
+        in_bag = [mean_of(drawn, c, scores, weights) for c in range(4)]
+        with_, without = (0 if in_bag[0] >= in_bag[2] else 2), (1 if in_bag[1] >= in_bag[3] else 3)
+        gains.append(mean_of(rest, with_, scores, weights) - mean_of(rest, without, scores, weights))
+    rows = held_out(scores, weights)
+    found = estimate(rows, seed=5)
+    assert found.value == pytest.approx(np.mean(values)) and found.n == 30
+    few = wilson(round(found.value * 30), 30)
+    assert found.low == pytest.approx(min(np.quantile(values, 0.025), few[0]))
+    assert found.high == pytest.approx(max(np.quantile(values, 0.975), few[1]))
+    said = verdict(rows, ("a", "b", "c", "d"), ("a", "c"), seed=5)
+    assert said.gain == pytest.approx(np.mean(gains))
+    means = [mean_of(list(range(30)), c, scores, weights) for c in range(4)]
+    assert said.with_unlabeled == ("a" if means[0] >= means[2] else "c")
+    assert said.labels_only == ("b" if means[1] >= means[3] else "d")
+    assert said.low <= np.quantile(gains, 0.025) + 1e-12 and said.high >= np.quantile(gains, 0.975) - 1e-12
+
+
+def test_rows_of_a_group_are_drawn_together() -> None:
+    group = np.repeat([7, 3, 9, 1], 5)
+    (drawn,) = held_out(np.zeros((20, 1)), group=group).replicates(0)
+    assert drawn.shape == (1000, 20) and (drawn.sum(1) == 20).all()
+    for value in (7, 3, 9, 1):
+        assert (drawn[:, group == value] == drawn[:, group == value][:, :1]).all()
+    assert len(np.unique(drawn[:, ::5], axis=0)) > 20
+
+
+def test_choosing_the_best_of_many_guessers_is_not_flattering() -> None:
+    """Twenty candidates without any skill: the best looks good on the rows that chose it."""
     rng = np.random.default_rng(0)
-
-    def experiment(apart: float, handicap: float) -> str:
-        y = rng.integers(0, 2, 100)
-        x = apart * y + rng.normal(size=100)
-        fold = np.arange(100) % 5
-        errors: list[list[float]] = [[], []]
-        for k in range(5):
-            test = fold == k
-            for which in (0, 1):
-                rows = np.flatnonzero(~test)[which::2]
-                cut = (x[rows][y[rows] == 0].mean() + x[rows][y[rows] == 1].mean()) / 2 + handicap * (which == 0)
-                errors[which].append(float(((x[test] > cut) != y[test]).mean()))
-        return verdict(errors[0], errors[1], [20] * 5).answer
-
-    null = [experiment(1, 0) for _ in range(1000)]
-    assert sum(answer != "cannot tell" for answer in null) / 1000 < 0.06
-    assert sum(experiment(3, 3) == "helped" for _ in range(100)) > 90
+    flattering, corrected = [], []
+    for seed in range(30):
+        scores = (rng.random((40, 20)) < 0.5).astype(float)
+        flattering.append(scores.mean(0).max())
+        corrected.append(estimate(held_out(scores), seed).value)
+    assert np.mean(flattering) > 0.64 and abs(np.mean(corrected) - 0.5) < 0.04
 
 
-def test_says_it_in_one_sentence() -> None:
-    helped = str(verdict([0.5] * 10, [0.4] * 10, [50] * 10))
-    assert helped.startswith("The unlabeled rows helped: +10.0 points") and helped.count(". ") == 0
-    assert str(verdict([0.1, 0.2], [0.1, 0.2], [10, 10])).startswith("Cannot tell")
+def test_it_says_helped_hurt_and_cannot_tell() -> None:
+    right, wrong = np.r_[np.ones(90), np.zeros(10)], np.r_[np.ones(60), np.zeros(40)]
+    helped = verdict(held_out(np.stack([right, wrong], 1)), ("ict", "logistic"), ("ict",), 0)
+    hurt = verdict(held_out(np.stack([wrong, right], 1)), ("ict", "logistic"), ("ict",), 0)
+    same = verdict(held_out(np.stack([right, right], 1)), ("ict", "logistic"), ("ict",), 0)
+    assert [v.answer for v in (helped, hurt, same)] == ["helped", "hurt", "cannot tell"]
+    assert helped.gain == pytest.approx(0.3, abs=0.01) and hurt.gain == pytest.approx(-helped.gain, abs=0.01)
+    assert "helped: +30" in str(helped) or "helped: +29" in str(helped)
+    assert not any(character.isdigit() for character in str(same)), "no gain is printed"
+    assert same.told()["gain"] is None and helped.told()["gain"] == helped.gain
+    assert same.low < 0 < same.high, "equal on a hundred rows is not equal"
 
 
-@pytest.mark.parametrize(
-    ("without", "with_", "sizes"),
-    [
-        ([0.1], [0.1], [10]),
-        ([0.1, 0.2], [0.1], [10, 10]),
-        ([0.1, 20.0], [0.1, 0.2], [10, 10]),
-        ([0.1, math.nan], [0.1, 0.2], [10, 10]),
-        ([0.1, 0.2], [0.1, 0.2], [10, 0]),
-    ],
-)
-def test_mistakes_are_named(without: list[float], with_: list[float], sizes: list[int]) -> None:
-    with pytest.raises(UserError, match="fold"):
-        verdict(without, with_, sizes)
+def test_the_default_is_kept_until_another_is_better_by_more_than_its_standard_error() -> None:
+    default = np.zeros(10)
+    every = np.ones((1, 10))
+    one, two = (np.r_[np.ones(n), np.zeros(10 - n)] for n in (1, 2))
+    assert held_out(np.stack([default, one], 1)).choice(every) == 0
+    assert held_out(np.stack([default, one, two], 1)).choice(every) == 2
+
+
+def test_intervals_are_those_of_the_papers() -> None:
+    p, n, z = 0.9, 10, 1.959964
+    middle = (p + z * z / (2 * n)) / (1 + z * z / n)
+    reach = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    assert wilson(9, 10) == pytest.approx((middle - reach, middle + reach), abs=1e-6)
+    first, second = np.r_[np.ones(8), np.zeros(12)], np.r_[np.zeros(8), np.ones(3), np.zeros(9)]
+    p12, p21 = 9 / 22, 4 / 22  # one more pair of either kind
+    spread = norm.ppf(0.975) * math.sqrt((p12 + p21 - (p12 - p21) ** 2) / 22)
+    assert bonett_price(first, second) == pytest.approx((p12 - p21 - spread, p12 - p21 + spread))
+
+
+def test_metrics_are_scikit_learns() -> None:
+    from sklearn.metrics import accuracy_score, balanced_accuracy_score, log_loss
+
+    rng = np.random.default_rng(1)
+    probs, labels = rng.dirichlet(np.ones(3), 50), np.r_[0, rng.choice(3, 49, p=[0.1, 0.3, 0.6])]
+    guesses = probs.argmax(1)
+    assert mean_score("accuracy", probs, labels) == pytest.approx(accuracy_score(labels, guesses))
+    assert mean_score("balanced_accuracy", probs, labels) == pytest.approx(balanced_accuracy_score(labels, guesses))
+    assert mean_score("log_loss", probs, labels) == pytest.approx(-log_loss(labels, probs, labels=[0, 1, 2]))
+    assert np.isfinite(row_scores("log_loss", np.eye(3)[[0]], np.array([1]))).all()
+    assert row_weights("balanced_accuracy", np.array([0, 0, 0, 2])).tolist() == pytest.approx([2 / 3] * 3 + [2])
+
+
+def test_intervals_contain_the_truth_of_known_candidates() -> None:
+    """Candidates with known accuracies: at least 90 of 100 intervals contain the gain and the accuracy."""
+    accuracy, hits = np.array([0.8, 0.78, 0.7, 0.72]), []
+    rng = np.random.default_rng(2)
+    for seed in range(100):
+        scores = (rng.random((45, 4)) < accuracy).astype(float)
+        rows = held_out(scores)
+        said, found = verdict(rows, ("a", "b", "c", "d"), ("a", "b"), seed), estimate(rows, seed)
+        true_gain = dict(zip("abcd", accuracy, strict=True))
+        gain = true_gain[said.with_unlabeled] - true_gain[said.labels_only]
+        value = accuracy[rows.choice(np.ones((1, 45)))[0]]
+        hits.append((said.low <= gain <= said.high, found.low <= value <= found.high))
+    assert np.mean(hits, axis=0).min() >= 0.9

@@ -1,5 +1,6 @@
 """The user's own examples: fit a model, predict with it, export it."""
 
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -41,8 +42,17 @@ def fit(
     ] = None,
     test: Annotated[
         Path | None,
-        typer.Option(help="Labeled examples for the test, in the same format. [default: some are held out of PATH]"),
+        typer.Option(help="Labeled examples for the test, in the same format. [default: folds of PATH measure]"),
     ] = None,
+    holdout: Annotated[
+        float, typer.Option(help="Share of the labels to keep from training for a test, such as 0.2.")
+    ] = 0.0,
+    group_column: Annotated[
+        str | None, typer.Option(help="Table column whose rows with the same value are held out together.")
+    ] = None,
+    metric: Annotated[
+        str, typer.Option(help="What methods are compared by: accuracy, balanced_accuracy or log_loss.")
+    ] = "accuracy",
     size: Annotated[
         int | None,
         typer.Option(min=4, help="Resize images to this many pixels square. [default: chosen from their sizes]"),
@@ -60,10 +70,12 @@ def fit(
     settings: Settings = None,
     device: DeviceName = "auto",
     mode: ModeName = "exact",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False,
 ) -> None:
     """Train on your own labeled and unlabeled examples. Write a model, predictions, a report and what to label next."""
     from ict.data.user.subsets import read_subsets
     from ict.estimators.fitter import Fitter
+    from ict.estimators.metrics import check_metric
     from ict.experiment.console import count_bar
     from ict.experiment.pool import sigterm_interrupts
     from ict.fit.embedded import Embedded, choose_backbone
@@ -83,17 +95,20 @@ def fit(
             progress=progress,
             embed=embed,
             text_column=text_column,
+            group_column=group_column,
         )
     embedded = None if embed is None else Embedded(embed, text_column, carry=not no_backbone)
     fitter = Fitter(None, steps, tuple(settings or ()), device, verbose=1, mode=mode)
     command = shlex.join(["ict", *sys.argv[1:]])
     try:
         with sigterm_interrupts():
-            summary, interrupted = fit_files(given, out, method, fitter, seed, command, embedded)
+            written = fit_files(
+                given, out, method, fitter, seed, command, embedded, metric=check_metric(metric), holdout=holdout
+            )
     except KeyboardInterrupt as stop:
         fail("interrupted; no model was trained, so nothing was written.", 128 + signal_of(stop))
-    typer.echo(summary)
-    if interrupted:
+    typer.echo(json.dumps(written.result, indent=1) if as_json else written.summary)
+    if interrupted := written.interrupted:
         fail(f"interrupted; {out} holds the model as it was then, marked as unfinished.", 128 + interrupted)
 
 

@@ -99,6 +99,8 @@ def has_same_length(inputs: Array) -> bool:
     """Whether scaled inputs are features of a pretrained network, all of one length."""
     if inputs.ndim != 2 or inputs.shape[1] < _EMBEDDED:
         return False
+    if len(np.unique(inputs[:1])) <= inputs.shape[1] // 2:  # such as a table of categories, one of each in every row
+        return False
     lengths = np.linalg.norm(inputs.astype(np.float64), axis=1)
     lengths = lengths[lengths > 0]  # an example in the center stays there
     return bool(len(lengths)) and bool(lengths.max() - lengths.min() < 1e-3 * lengths.max())

@@ -1,74 +1,158 @@
-"""Chooses a method by cross-validation on the labeled examples, and tests whether the unlabeled ones helped."""
+"""Chooses a method by folds of the labeled examples, and says how good it is and whether the unlabeled ones helped.
 
-from dataclasses import dataclass
+The same predictions of the folds choose the method, measure it, compare the methods that use unlabeled examples with
+those that do not, and calibrate the probabilities. So no label is given up.
+"""
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ict.base.array_types import Array
+from ict.base.array_types import Array, Labels, Rows
+from ict.estimators.calibrate import Calibration, by_folds, uncalibrated
+from ict.estimators.candidates import Candidates, uses_unlabeled
+from ict.estimators.comparison import Comparison, compare, signal_of_fit
+from ict.estimators.default_recipes import default_recipe, fold_steps
 from ict.estimators.fitter import Fitter, Look, Model
-from ict.estimators.verdict import Verdict, verdict
-from ict.experts.folds import hidden_folds
-from ict.experts.graph import GRAPH, GRAPH_LIMIT
-from ict.models.trained_network import TrainedNetwork
+from ict.estimators.metrics import Metric, mean_score, row_scores, row_weights
+from ict.estimators.verdict import Estimate, HeldOut, Verdict, estimate, verdict
+from ict.experts.folds import possible_folds
+from ict.experts.graph import GRAPH
 
-CANDIDATES = ("supervised", GRAPH, "ict")
 _FOLDS = 3
-_SHORTER = 4  # runs in a fold have this many times fewer updates than the final one
+_FEW = "a class has fewer than two labels"
 
 
 @dataclass(frozen=True)
-class Choice:
-    """The chosen method and the results of its folds."""
+class HeldOutProbs:
+    """What a method says of examples that it did not train on."""
+
+    probs: Array  # before calibration
+    calibrated: Array
+    labels: Labels
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A fitted method, and what the folds say of it."""
 
     method: str
     model: Model
-    verdict: Verdict | None  # None if no folds were possible
-    errors: dict[str, list[float]]  # by candidate and fold
-    remark: str
-    guesses: tuple[Array, NDArray[np.int64]] | None = None  # the winner's held-out probabilities, and the labels
+    remark: str = ""  # on the choice and the verdict, in words
+    calibration: Calibration = field(default_factory=lambda: uncalibrated("no folds were fitted"))
+    scores: dict[str, list[float]] = field(default_factory=dict)  # by candidate and fold; higher is better
+    estimate: Estimate | None = None  # of the method's score on new rows; None if no folds were possible
+    verdict: Verdict | None = None
+    held_out: HeldOutProbs | None = None
+    shorter: bool = False  # the folds had fewer updates
+    signal: int = 0  # that ended the fit early; 0: none
     interrupted: bool = False  # during the comparison of methods; then the model is one of a fold
 
 
 def choose(
     fitter: Fitter,
     inputs: Array,
-    labels: NDArray[np.int64],
+    labels: Labels,
     n_classes: int,
     seed: int,
-    candidates: tuple[str, ...] = CANDIDATES,
+    *,
+    metric: Metric = "accuracy",
+    groups: Rows | None = None,
     look: Look | None = None,
-) -> Choice:
-    """Compare the candidates and refit the winner on all rows. The winner is never worse than supervised on the folds.
+) -> Judged:
+    """Compare the candidates and refit the best on all rows.
 
-    `look` is used only for the refit.
+    `groups`: numbers; rows of one group share a fold. `look` is used only for the refit.
     """
-    fewest = int(np.bincount(labels[labels >= 0], minlength=n_classes).min())
-    if fewest < 2 or (labels >= 0).all():
-        method = "ict" if (labels < 0).any() else "supervised"
-        why = "a class has fewer than two labels" if fewest < 2 else "nothing is unlabeled"
-        remark = f"No folds were compared, since {why}: {method} was taken."
-        return Choice(method, fitter.fit(method, inputs, labels, n_classes, seed, look), None, {}, remark)
-    if len(labels) > GRAPH_LIMIT:
-        candidates = tuple(name for name in candidates if name != GRAPH)
-    errors: dict[str, list[float]] = {name: [] for name in candidates}
-    guesses: dict[str, list[Array]] = {name: [] for name in candidates}
-    known = []
-    quick = fitter.shorter(_SHORTER, len(labels))
-    for hidden, held_out in hidden_folds(labels, min(_FOLDS, fewest), seed):
-        known.append(labels[held_out])
-        for name in candidates:
-            model = quick.fit(name, inputs, hidden, n_classes, seed)
-            if isinstance(model, TrainedNetwork) and model.interrupted:
-                remark = f"Interrupted while methods were compared: {name} as it was then."
-                return Choice(name, model, None, {}, remark, interrupted=True)
-            guesses[name].append(model.predict_proba(inputs[held_out]))
-            errors[name].append(float((guesses[name][-1].argmax(1) != known[-1]).mean()))
-    # few held-out labels often give ties. Then ICT is preferred for images, where it learns from shifts, and the graph
-    # for vectors.
-    preferred = ("ict", GRAPH, "supervised") if inputs.ndim > 2 else (GRAPH, "ict", "supervised")
-    winner = min((name for name in preferred if name in candidates), key=lambda name: float(np.mean(errors[name])))
-    said = verdict(errors["supervised"], errors[winner], list(map(len, known))) if winner != "supervised" else None
-    remark = str(said) if said else "The unlabeled rows did not help on the folds: supervised was taken."
-    model = fitter.fit(winner, inputs, labels, n_classes, seed, look)
-    return Choice(winner, model, said, errors, remark, (np.concatenate(guesses[winner]), np.concatenate(known)))
+    candidates = Candidates(fitter, inputs, n_classes, seed, groups)
+    names = candidates.names(labels)
+    n_folds = possible_folds(labels, _FOLDS, groups)
+    if n_folds == 0:
+        ((name, model),) = candidates.fit(names[:1], labels, look)
+        remark = f"No folds were compared, since {_FEW}: {name} was taken, which is the best on average."
+        return Judged(name, model, remark, uncalibrated(_FEW), signal=signal_of_fit(model))
+    in_folds = candidates.in_folds()
+    comparison = compare(lambda hidden: in_folds.fit(names, hidden), inputs, labels, n_folds, seed, groups)
+    if comparison.stopped is not None:
+        name, model = comparison.stopped
+        remark = f"Interrupted while methods were compared: {name} as it was then."
+        return Judged(name, model, remark, signal=model.interrupted, interrupted=True)
+    held_out = _held_out(comparison, names, metric)
+    winner = names[int(held_out.choice(np.ones((1, len(comparison.labels))))[0])]
+    ((_, model),) = candidates.fit((winner,), labels, look)
+    with_unlabeled = [name for name in names if uses_unlabeled(name)] if (labels < 0).any() else []
+    said = verdict(held_out, names, with_unlabeled, seed) if with_unlabeled else None
+    remark = f"{winner} was chosen among {len(names)} candidates. {said or 'Nothing is unlabeled.'}"
+    judged = Judged(winner, model, remark, verdict=said, signal=signal_of_fit(model))
+    return _measured(judged, comparison, held_out, seed, candidates.shorter_folds)
+
+
+def judge(
+    fitter: Fitter,
+    method: str,
+    inputs: Array,
+    labels: Labels,
+    n_classes: int,
+    seed: int,
+    *,
+    metric: Metric = "accuracy",
+    groups: Rows | None = None,
+    look: Look | None = None,
+    folds: bool = True,
+) -> Judged:
+    """Fit a method that was asked for, and measure it on folds if wanted."""
+    model = fitter.fit(method, inputs, labels, n_classes, seed, look)
+    if number := signal_of_fit(model):
+        return Judged(method, model, calibration=uncalibrated("training was interrupted"), signal=number)
+    if not folds:
+        return Judged(method, model)
+    n_folds = possible_folds(labels, _FOLDS, groups)
+    if n_folds == 0:
+        return Judged(method, model, calibration=uncalibrated(_FEW))
+    in_folds = replace(fitter, title="folds for accuracy and calibration (Ctrl-C skips them)")
+    shorter = False
+    if method != GRAPH:
+        updates = default_recipe(method, inputs.shape[1:], len(inputs), fitter.steps).train.steps
+        in_folds = replace(in_folds, steps=fold_steps(updates, inputs.shape[1:]))
+        shorter = in_folds.steps != updates
+
+    def fits(hidden: Labels) -> Iterator[tuple[str, Model]]:
+        yield method, in_folds.fit(method, inputs, hidden, n_classes, seed)
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "interrupted")  # the model itself is complete
+        comparison = compare(fits, inputs, labels, n_folds, seed, groups)
+    if comparison.stopped is not None:
+        _, fold = comparison.stopped
+        return Judged(method, model, calibration=uncalibrated("that was skipped"), signal=fold.interrupted)
+    held_out = _held_out(comparison, (method,), metric)
+    return _measured(Judged(method, model), comparison, held_out, seed, shorter)
+
+
+def _held_out(comparison: Comparison, names: tuple[str, ...], metric: Metric) -> HeldOut:
+    """The scores of the candidates' calibrated probabilities."""
+    labels = comparison.labels
+    scores = [row_scores(metric, comparison.calibrated(name), labels) for name in names]
+    return HeldOut(metric, np.stack(scores, axis=1), row_weights(metric, labels), comparison.group)
+
+
+def _measured(judged: Judged, comparison: Comparison, held_out: HeldOut, seed: int, shorter: bool) -> Judged:
+    """With the results of the folds. `shorter`: they had fewer updates."""
+    folds = [comparison.fold == fold for fold in np.unique(comparison.fold)]
+    scores = {
+        name: [
+            mean_score(held_out.metric, comparison.calibrated(name)[rows], comparison.labels[rows]) for rows in folds
+        ]
+        for name in comparison.probs
+    }
+    method = judged.method
+    return replace(
+        judged,
+        calibration=by_folds(comparison, method, shorter),
+        scores=scores,
+        estimate=estimate(held_out, seed),
+        held_out=HeldOutProbs(comparison.probs[method], comparison.calibrated(method), comparison.labels),
+        shorter=shorter,
+    )

@@ -8,7 +8,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ict.base.array_types import Array
+from ict.base.array_types import Array, Labels, Rows
 from ict.base.interrupts import pass_on
 from ict.base.turns import one_thread_at_a_time
 from ict.data.array_inputs import fit_inputs
@@ -19,13 +19,16 @@ if TYPE_CHECKING:
     from torch import nn
 
     from ict.engine.device import Device, Mode
+    from ict.estimators.auto import Judged
+    from ict.estimators.fitter import Fitter
+    from ict.estimators.metrics import Metric
 
 
 class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Any method as a scikit-learn classifier.
 
-    method: "auto" compares supervised training, graph propagation and ICT by cross-validation and takes the best; or
-        "graph", or a method that `ict list` shows for digits-100, such as "ict" or "mean-teacher".
+    method: "auto" compares logistic regression, a forest, the mean of experts and anchored ICT by cross-validation and
+        takes the best; or "graph", or a method that `ict list` shows for digits-100, such as "ict" or "mean-teacher".
     network: a module that returns logits. None: one that suits the shape of X.
     steps: the number of updates. None: depends on the number of examples.
     settings: strings such as "train.weight=30". device, random_state.
@@ -33,10 +36,15 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     verbose: 1 for a progress bar in a terminal.
     backbone: a pretrained network that makes features of X, which is then strings or images as uint8: "auto" for the
         packaged one, or a name that `ict list backbones` shows.
+    metric: what "auto" compares: "accuracy", "balanced_accuracy" or "log_loss".
+    calibrate: whether the probabilities of other methods on vectors get a temperature, which takes three more fits on
+        folds; those of "auto" always get one, from the folds of its comparison.
 
     X is [n, features], [n, h, w], [n, h, w, c] or [n, c, h, w]; y is -1, None or NaN where a label is unknown.
-    After `fit`: `classes_`, `transduction_` (the label of every example) and `method_`. With "auto" also `verdict_`:
-    whether the unlabeled examples helped, by how much, and with which certainty; `remark_` is the same as a sentence.
+    After `fit`: `classes_`, `transduction_` (the label of every example), `method_` and `temperature_`. If folds were
+    fitted, `comparison_` (the score of every candidate on every fold, higher is better) and `estimate_` (the score on
+    new examples, with its interval). With "auto" also `verdict_`: whether the unlabeled examples helped, and with which
+    certainty; `remark_` says the same in words.
     """
 
     def __init__(
@@ -51,6 +59,8 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         random_state: Any = None,
         verbose: int = 0,
         backbone: str | None = None,
+        metric: "Metric" = "accuracy",
+        calibrate: bool = True,
     ) -> None:
         self.method = method
         self.network = network
@@ -61,17 +71,21 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.random_state = random_state
         self.verbose = verbose
         self.backbone = backbone
+        self.metric = metric
+        self.calibrate = calibrate
 
     @one_thread_at_a_time
-    def fit(self, X: Any, y: Any, unlabeled_X: Any = None) -> "SemiSupervisedClassifier":
+    def fit(self, X: Any, y: Any, unlabeled_X: Any = None, groups: Any = None) -> "SemiSupervisedClassifier":
         """Train on labeled and unlabeled examples.
 
         Ctrl-C ends training early and leaves a usable model. SIGTERM and SIGHUP do too, and are then raised again: they
         end a program that does not handle them.
+
+        `groups`: one for every row of X; rows of a group, such as photos of one person, are held out together.
         """
-        from ict.estimators.auto import choose
         from ict.estimators.embedding import embedding_for, on_features
         from ict.estimators.fitter import Fitter
+        from ict.experts.folds import fold_groups
         from ict.models.trained_network import TrainedNetwork
 
         if y is None:
@@ -83,22 +97,22 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.classes_, labels = known.classes, known.labels
         if unlabeled_X is not None:
             more = self._numbers(unlabeled_X, reset=False)
+            if groups is not None:  # each of these is a group of its own
+                groups = [*((True, group) for group in groups), *((False, i) for i in range(len(more)))]
             X, labels = np.concatenate([X, more]), np.concatenate([labels, np.full(len(more), UNLABELED)])
         self.inputs_ = fit_inputs(X) if self.embedding_ is None else self.embedding_.inputs(X)
         seed = int(check_random_state(self.random_state).randint(2**31))
         fitter = Fitter(self.network, self.steps, tuple(self.settings), self.device, self.verbose, mode=self.mode)
         inputs = self.inputs_(X)
-        if self.method == AUTO:
-            choice = choose(fitter, inputs, labels, len(self.classes_), seed)
-            self.method_, self.model_ = choice.method, choice.model
-            self.verdict_, self.fold_errors_, self.remark_ = choice.verdict, choice.errors, choice.remark
-        else:
-            self.method_ = self._method(inputs)
-            fitter = fitter if self.embedding_ is None else on_features(fitter, self.method_)
-            self.model_ = fitter.fit(self.method_, inputs, labels, len(self.classes_), seed)
-        network = self.model_ if isinstance(self.model_, TrainedNetwork) else None
-        self.n_iter_ = network.n_updates if network else 1
-        pass_on(network.interrupted if network else 0)
+        method = self._method(inputs)
+        if self.embedding_ is not None:
+            fitter = on_features(fitter, method)
+        judged = self._judged(fitter, method, inputs, labels, seed, fold_groups(X, labels, groups))
+        self.method_, self.model_, self.temperature_ = judged.method, judged.model, judged.calibration.temperature
+        self.comparison_, self.estimate_ = judged.scores, judged.estimate
+        self.verdict_, self.remark_ = judged.verdict, judged.remark
+        self.n_iter_ = max(self.model_.n_updates, 1) if isinstance(self.model_, TrainedNetwork) else 1
+        pass_on(judged.signal)
         guesses = self.model_.predict_proba(inputs).argmax(1)
         self.transduction_ = self.classes_[np.where(labels == UNLABELED, guesses, labels)]
         return self
@@ -109,6 +123,18 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         numbers = plain if self.embedding_ is None else self.embedding_(plain)
         return validate_data(self, numbers, allow_nd=True, dtype="numeric", reset=reset)
 
+    def _judged(
+        self, fitter: "Fitter", method: str, inputs: Array, labels: Labels, seed: int, groups: Rows
+    ) -> "Judged":
+        from ict.estimators.auto import choose, judge
+        from ict.estimators.metrics import check_metric
+
+        metric, n_classes = check_metric(self.metric), len(self.classes_)
+        if method == AUTO:
+            return choose(fitter, inputs, labels, n_classes, seed, metric=metric, groups=groups)
+        folds = bool(self.calibrate) and inputs.ndim == 2
+        return judge(fitter, method, inputs, labels, n_classes, seed, metric=metric, groups=groups, folds=folds)
+
     def _method(self, inputs: Array) -> str:
         """What is fitted to scaled inputs."""
         del inputs
@@ -116,9 +142,11 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities [n, classes], in the order of `classes_`."""
+        from ict.experts.temperature import tempered
+
         check_is_fitted(self)
         X = self._numbers(X, reset=False)
-        return self.model_.predict_proba(self.inputs_(X))
+        return tempered(self.model_.predict_proba(self.inputs_(X)), self.temperature_)
 
     def predict(self, X: Any) -> Array:
         """The most probable class of each example."""
@@ -151,6 +179,8 @@ class ICTClassifier(SemiSupervisedClassifier):
         random_state: Any = None,
         verbose: int = 0,
         backbone: str | None = None,
+        metric: "Metric" = "accuracy",
+        calibrate: bool = True,
     ) -> None:
         # written out, since scikit-learn reads the parameters from this signature
         super().__init__(
@@ -163,7 +193,21 @@ class ICTClassifier(SemiSupervisedClassifier):
             random_state=random_state,
             verbose=verbose,
             backbone=backbone,
+            metric=metric,
+            calibrate=calibrate,
         )
+
+    def _judged(
+        self, fitter: "Fitter", method: str, inputs: Array, labels: Labels, seed: int, groups: Rows
+    ) -> "Judged":
+        from ict.estimators.auto import choose, judge
+        from ict.estimators.metrics import check_metric
+
+        metric, n_classes = check_metric(self.metric), len(self.classes_)
+        if method == AUTO:
+            return choose(fitter, inputs, labels, n_classes, seed, metric=metric, groups=groups)
+        folds = bool(self.calibrate) and inputs.ndim == 2
+        return judge(fitter, method, inputs, labels, n_classes, seed, metric=metric, groups=groups, folds=folds)
 
     def _method(self, inputs: Array) -> str:
         return "ict" if inputs.ndim > 2 else "anchored"

@@ -1,6 +1,7 @@
 """Default settings for new data: recipes from only a method, the shape of an example and counts."""
 
 from dataclasses import replace
+from math import prod
 
 from ict.base.errors import unknown
 from ict.base.fields import positive
@@ -9,7 +10,10 @@ from ict.recipes import RECIPES
 from ict.recipes.recipe import OWN, Component, Recipe
 
 _TUNED_ON = "digits-100/"  # small data with few labels, on which the settings of each method were tuned
-_ANCHORED_STEPS = 600  # updates on vectors, whatever their number: the experts have done most of the work
+ANCHORED_STEPS = 600  # updates on vectors, whatever their number: the experts have done most of the work
+_AFFORDABLE = 5000  # the most updates of a fit that folds repeat: a minute on a core
+_AFFORDABLE_IMAGES = 150_000  # for images, the most updates times numbers of an image
+_SHORTER = 4
 METHODS = tuple(name.removeprefix(_TUNED_ON) for name in RECIPES if name.startswith(_TUNED_ON))
 
 
@@ -21,7 +25,7 @@ def default_recipe(method: str, shape: tuple[int, ...], n_examples: int, steps: 
     images = len(shape) == 3
     follows = is_anchored(method) and not images
     if steps is None:
-        steps = _ANCHORED_STEPS if follows else default_steps(n_examples)
+        steps = ANCHORED_STEPS if follows else default_steps(n_examples)
     positive(steps=steps)
     recipe = replace(
         tuned,
@@ -48,6 +52,15 @@ def is_anchored(method: str) -> bool:
 def default_steps(n_examples: int) -> int:
     """Forty passes in batches of 100, but at least 1,500 and at most 20,000 updates."""
     return min(max(40 * n_examples // 100, 1500), 20_000)
+
+
+def fold_steps(steps: int, shape: tuple[int, ...]) -> int:
+    """The updates of a fit on a fold: those of the final one, or a quarter where all would take long.
+
+    A network trained for a quarter of the updates is less accurate, and unsure for another reason.
+    """
+    affordable = steps <= _AFFORDABLE if len(shape) == 1 else steps * prod(shape) <= _AFFORDABLE_IMAGES
+    return steps if affordable else max(steps // _SHORTER, 1)
 
 
 def seeding_recipe(recipe: Recipe) -> Recipe:

@@ -15,10 +15,11 @@ from ict.data.array_inputs import ArrayInputs, fit_features, has_channels_last
 from ict.data.user.image_file import square
 from ict.data.user.images import pixels_beside
 from ict.engine.device import Device
+from ict.estimators import AUTO as CHOICE
 from ict.estimators.default_recipes import is_anchored
 from ict.estimators.fitter import Fitter
 
-METHOD = "anchored"  # what is fitted to features unless a method is named
+METHOD = "anchored"  # the method that learns from features
 SETTINGS = ("anchor.experts=features",)
 
 
@@ -62,7 +63,9 @@ def embedding_for(name: str, x: Any, device: Device) -> Embedding:
 
 def on_features(fitter: Fitter, method: str) -> Fitter:
     """A fitter whose experts know that they get features."""
-    return replace(fitter, settings=(*SETTINGS, *fitter.settings)) if is_anchored(method) else fitter
+    return (
+        replace(fitter, settings=(*SETTINGS, *fitter.settings)) if method == CHOICE or is_anchored(method) else fitter
+    )
 
 
 def _holds_strings(x: Any) -> bool:

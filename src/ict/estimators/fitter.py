@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ict.base.array_types import Array, Labels
-from ict.base.fields import positive
+from ict.base.array_types import Array, Labels, Rows
 from ict.base.interrupts import signal_of
 from ict.data.array_inputs import has_same_length
 from ict.data.arrays import from_arrays
@@ -18,11 +17,11 @@ from ict.engine import loop
 from ict.engine.device import Device, Mode, pick_device, runs_fast, untouched_globals
 from ict.engine.loop import final_network
 from ict.engine.settings import Optimizer
-from ict.estimators.default_recipes import after_seeding, default_recipe, default_steps, is_anchored, seeding_recipe
+from ict.estimators.default_recipes import after_seeding, default_recipe, is_anchored, seeding_recipe
 from ict.experiment.console import progress_bar
 from ict.experiment.prepare import prepare
 from ict.experiment.training import updater
-from ict.experts.experts import Experts
+from ict.experts.experts import Experts, Opinion
 from ict.experts.folds import hidden_folds
 from ict.experts.graph import GRAPH, GRAPH_LIMIT, GraphPropagation, NeighborMemo
 from ict.models.trained_network import TrainedNetwork
@@ -72,10 +71,7 @@ class Fitter:
         if method == GRAPH:
             return GraphPropagation().fit(inputs, labels, self.neighbors(inputs))
         if is_anchored(method):
-            anchor = change(self._recipe(method, inputs), self.settings).anchor
-            experts = Experts(kind=anchor.experts, trees=anchor.trees)
-            neighbors = self.neighbors(inputs) if len(inputs) <= GRAPH_LIMIT else None
-            prior = experts.fit(inputs, labels, n_classes, seed, neighbors).prior
+            prior = self.opinion(method, inputs, labels, n_classes, seed).prior
             return self.student(inputs, labels, prior, seed, method=method, look=look)
         data = _balanced(_dataset(inputs, labels, n_classes, look))
         recipe, network = self._recipe(method, inputs, look), self.network
@@ -98,6 +94,18 @@ class Fitter:
                     return seeded
                 network, recipe, seeding = seeded.module, after_seeding(recipe), seeded.n_updates
         return replace(self._train(change(recipe, self.settings), data, network, seed, look), seeding=seeding)
+
+    def experts(self, method: str, inputs: Array) -> Experts:
+        """The experts on which an anchored method relies for such inputs."""
+        anchor = change(self._recipe(method, inputs), self.settings).anchor
+        return Experts(kind=anchor.experts, trees=anchor.trees)
+
+    def opinion(
+        self, method: str, inputs: Array, labels: Labels, n_classes: int, seed: int, groups: Rows | None = None
+    ) -> Opinion:
+        """What those experts say."""
+        neighbors = self.neighbors(inputs) if len(inputs) <= GRAPH_LIMIT else None
+        return self.experts(method, inputs).fit(inputs, labels, n_classes, seed, neighbors, groups)
 
     def student(
         self,
@@ -130,12 +138,6 @@ class Fitter:
         own = Component(OWN, {"class": type(self.network).__qualname__})
         # for an unknown network Adam is more robust: without batch norm training collapses at SGD's learning rate
         return replace(recipe, network=own, optimizer=Optimizer(name="adam", lr=1e-3))
-
-    def shorter(self, times: int, n_examples: int) -> "Fitter":
-        """A fitter with `times` fewer updates and without output."""
-        steps = default_steps(n_examples) if self.steps is None else self.steps
-        positive(steps=steps)
-        return replace(self, steps=max(steps // times, 1), verbose=0)
 
     def _train(
         self, recipe: Recipe, data: Dataset, network: nn.Module | None, seed: int, look: Look | None = None

@@ -14,11 +14,23 @@ _WEAK, _STRONG = 1.0, 100.0  # C for standardized tables; for features, whose lo
 
 
 def logistic(inputs: Array, labels: Array, seed: int, *, features: bool) -> Predictor:
+    del seed  # it draws nothing
+    return _checked(_logistic(inputs, labels, features).predict_proba)
+
+
+def logistic_layer(inputs: Array, labels: Array, *, features: bool) -> tuple[Array, Array]:
+    """The weights [classes, features] and biases [classes] of a layer whose softmax is `logistic`."""
+    fitted = _logistic(inputs, labels, features)
+    weights, biases = fitted.coef_, fitted.intercept_
+    if len(weights) == 1:  # of two classes scikit-learn keeps the difference alone
+        weights, biases = np.concatenate([0 * weights, weights]), np.concatenate([0 * biases, biases])
+    return weights, biases
+
+
+def _logistic(inputs: Array, labels: Array, features: bool) -> Any:
     from sklearn.linear_model import LogisticRegression
 
-    del seed  # it draws nothing
-    predict = LogisticRegression(C=_STRONG if features else _WEAK, max_iter=1000).fit(inputs, labels).predict_proba
-    return _checked(predict)
+    return LogisticRegression(C=_STRONG if features else _WEAK, max_iter=1000).fit(inputs, labels)
 
 
 def trees(inputs: Array, labels: Array, seed: int, *, n_trees: int) -> Predictor:

@@ -16,7 +16,7 @@ from ict.base.errors import UserError
 from ict.base.fields import check_fields, positive
 from ict.data.labels import UNLABELED
 from ict.experts import classical
-from ict.experts.folds import Rows, hidden_folds
+from ict.experts.folds import Rows, groups_of_classes, hidden_folds
 from ict.experts.graph import GRAPH, GRAPH_LIMIT, GraphPropagation, Neighbors, find_neighbors
 from ict.experts.mixture import mixture_weights
 from ict.experts.temperature import fit_temperature, tempered
@@ -71,11 +71,18 @@ class Experts:
         positive(trees=self.trees)
 
     def fit(
-        self, inputs: Array, labels: Labels, n_classes: int, seed: int, neighbors: Neighbors | None = None
+        self,
+        inputs: Array,
+        labels: Labels,
+        n_classes: int,
+        seed: int,
+        neighbors: Neighbors | None = None,
+        groups: Rows | None = None,
     ) -> Opinion:
         """Fit all experts. `inputs` are scaled, [n, ...]; `labels` are -1 where unknown, at least one per class.
 
-        `neighbors`: an earlier result of `self.neighbors(inputs)`, to avoid a second search.
+        `neighbors`: an earlier result of `self.neighbors(inputs)`, to avoid a second search. `groups`: numbers; rows of
+        one group share a fold.
         """
         known = labels >= 0
         if len(np.unique(labels[known])) != n_classes:
@@ -92,7 +99,7 @@ class Experts:
         def ask(name: str, labels: Labels, of: NDArray[Any]) -> Array:
             return self._probabilities(name, rows, labels, of, seed, neighbors)
 
-        folds, held_out = _folds(names, labels, seed, ask)
+        folds, held_out = _folds(names, labels, seed, ask, groups)
         temperatures = dict.fromkeys(names, 1.0)
         weights = self._weights_without_folds(names)
         if folds:
@@ -102,9 +109,8 @@ class Experts:
             weights = dict(zip(names, mixture_weights(np.stack(likelihoods, axis=1)).tolist(), strict=True))
         every = np.arange(len(rows))
         probs = {name: tempered(ask(name, labels, every), temperatures[name]) for name in names}
-        prior = _mean(probs, weights)
-        prior[known] = np.eye(n_classes)[labels[known]]
-        return Opinion(prior.astype(np.float32), weights, temperatures, probs, folds, held_out)
+        prior = with_labels(_mean(probs, weights), labels)
+        return Opinion(prior, weights, temperatures, probs, folds, held_out)
 
     def neighbors(self, inputs: Array) -> Neighbors:
         """The neighbors for the graph, which `fit` can use several times."""
@@ -132,25 +138,37 @@ class Experts:
 
 
 def _folds(
-    names: tuple[str, ...], labels: Labels, seed: int, ask: Callable[[str, Labels, NDArray[Any]], Array]
+    names: tuple[str, ...],
+    labels: Labels,
+    seed: int,
+    ask: Callable[[str, Labels, NDArray[Any]], Array],
+    groups: Rows | None,
 ) -> tuple[tuple[Rows, ...], dict[str, Array]]:
     """The held-out rows of the folds, and the experts' probabilities for them.
 
     A class with one label is in every training part and is not used to compare experts.
     """
-    counts = np.bincount(labels[labels >= 0])
+    counts = groups_of_classes(labels, groups)
     if counts.max() < 2:
         return (), {}
     single = np.isin(labels, np.flatnonzero(counts == 1))
     judged = np.where(single, UNLABELED, labels)
     folds, parts = [], []
-    for hidden, rows in hidden_folds(judged, min(_FOLDS, int(counts[counts > 1].min())), seed):
+    for hidden, rows in hidden_folds(judged, min(_FOLDS, int(counts[counts > 1].min())), seed, groups):
         hidden[single] = labels[single]
         folds.append(rows)
         parts.append([ask(name, hidden, rows) for name in names])
     return tuple(folds), {
         name: np.concatenate(probs) for name, probs in zip(names, zip(*parts, strict=True), strict=True)
     }
+
+
+def with_labels(probs: Array, labels: Labels) -> NDArray[np.float32]:
+    """The probabilities of all rows as a prior: those of a known row are its label."""
+    known = labels >= 0
+    prior = probs.astype(np.float32)
+    prior[known] = np.eye(probs.shape[1], dtype=np.float32)[labels[known]]
+    return prior
 
 
 def _mean(probs: Mapping[str, Array], weights: Mapping[str, float]) -> Array:

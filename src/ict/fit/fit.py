@@ -1,6 +1,7 @@
 """`ict fit`: from a user's files to a model folder with predictions, a report and a measured accuracy."""
 
 import time
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 
@@ -14,10 +15,12 @@ from ict.data.array_inputs import fit_features, fit_inputs
 from ict.data.labels import encode
 from ict.data.user.subsets import GivenSubsets, arrange
 from ict.estimators import AUTO
-from ict.estimators.auto import choose
-from ict.estimators.calibrate import calibrate
-from ict.estimators.embedding import METHOD, on_features
+from ict.estimators.auto import choose, judge
+from ict.estimators.calibrate import by_validation
+from ict.estimators.embedding import on_features
 from ict.estimators.fitter import Fitter, Look
+from ict.estimators.metrics import Metric
+from ict.experts.folds import fold_groups
 from ict.experts.graph import GRAPH, GraphPropagation
 from ict.fit.embedded import Embedded
 from ict.fit.holdout import hold_out
@@ -37,8 +40,14 @@ def fit_files(
     seed: int,
     command: str = "",
     embedded: Embedded | None = None,
+    *,
+    metric: Metric = "accuracy",
+    holdout: float = 0.0,
 ) -> Written:
-    """Train, measure the accuracy on held-out labeled examples, and write the model and its outputs.
+    """Train, measure the accuracy, and write the model and its outputs.
+
+    `holdout`: the share of the labeled examples that is kept from training for a test. Without one and without a given
+    test, the accuracy is measured on folds.
 
     The folder appears complete, or not at all if training is interrupted before there is a model.
     """
@@ -46,10 +55,10 @@ def fit_files(
         check_outside(out, source)
     check_folder(out, "--out")
     _check_free(out)
-    needed = _ROOM + given.data.x[:1].nbytes * len(given.data.y) * (method in (AUTO, GRAPH))  # a graph holds its rows
+    needed = _ROOM + given.data.x[:1].nbytes * len(given.data.y) * (method == GRAPH)  # it holds its rows
     with new_folder(out, needed) as folder:
         _check_free(out)  # check again: another process may have written it in the meantime
-        return _fit(given, folder, method, fitter, seed, command, embedded)
+        return _fit(given, folder, method, fitter, seed, command, embedded, metric, holdout)
 
 
 def _check_free(out: Path) -> None:
@@ -65,41 +74,56 @@ def _fit(
     seed: int,
     command: str,
     embedded: Embedded | None,
+    metric: Metric,
+    holdout: float,
 ) -> Written:
     data = given.data
     known = encode(data.y, len(data.y))
     if len(known.classes) < 2:
         raise UserError(f"there is only one class, '{known.classes[0]}': label examples of another.")
     began, n_classes = time.monotonic(), len(known.classes)
-    rows = arrange(given, known.labels, lambda labels: hold_out(labels, seed))
+    groups = fold_groups(data.x, known.labels, data.groups)
+    rows = arrange(given, known.labels, lambda labels: (labels[:0], hold_out(labels, holdout, seed, groups)))
     x, labels = data.x[rows.train], known.labels[rows.train]
     if embedded is None:
         inputs = fit_inputs(x)
     else:
         inputs = fit_features(x, prod(data.beside) if data.beside else 0)
-        method = METHOD if method == AUTO else method
         fitter = on_features(fitter, method)
     ready = inputs(x)
     valid = (inputs(data.x[rows.valid]), known.labels[rows.valid]) if len(rows.valid) else None
     look = Look(valid, _spread(ready[labels < 0]))
-    choice = None
     if method == AUTO:
-        choice = choose(fitter, ready, labels, n_classes, seed, look=look)
-        if choice.interrupted and isinstance(choice.model, TrainedNetwork):
-            raise KeyboardInterrupt(choice.model.interrupted)  # a fold's model is no result
-        method, fitted = choice.method, choice.model
+        judged = choose(fitter, ready, labels, n_classes, seed, metric=metric, groups=groups[rows.train], look=look)
+        if judged.interrupted and isinstance(judged.model, TrainedNetwork):
+            raise KeyboardInterrupt(judged.model.interrupted)  # a fold's model is no result
     else:
-        fitted = fitter.fit(method, ready, labels, n_classes, seed, look)
+        folds = valid is None or not len(rows.test)
+        judged = judge(
+            fitter,
+            method,
+            ready,
+            labels,
+            n_classes,
+            seed,
+            metric=metric,
+            groups=groups[rows.train],
+            look=look,
+            folds=folds,
+        )
+    fitted = judged.model
     assert isinstance(fitted, TrainedNetwork | GraphPropagation), "there is no other kind"
-    guesses = choice.guesses if choice else None
-    calibration = calibrate(fitter, method, fitted, ready, labels, valid, n_classes, seed, guesses)
+    if valid is not None:
+        judged = replace(judged, calibration=by_validation(fitted, *valid))
     classes = tuple(map(str, known.classes))
     used = None if embedded is None else embedded.used(data)
-    model = SavedModel(fitted, inputs, classes, data.columns, calibration.temperature, calibration.said, used)
+    model = SavedModel(
+        fitted, inputs, classes, data.columns, judged.calibration.temperature, judged.calibration.said, used
+    )
     fit = Fit(
-        method=method,
-        choice=choice,
-        calibration=calibration,
+        judged=judged,
+        compared=method == AUTO,
+        metric=metric,
         data=data,
         labels=known.labels,
         rows=rows,

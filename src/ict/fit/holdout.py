@@ -3,35 +3,28 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import binomtest
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
-from sklearn.model_selection import train_test_split
 
 from ict.base.array_types import Array, Rows
-
-TEST_ENOUGH = 5  # with at least this many labels in every class, a fifth is held out for the test
-_TEST = 0.2
-_VALID_ENOUGH = 20  # with at least this many labels in every class, a tenth is held out for validation
-_VALID = 0.1
-_VALID_LEAST = 50  # fewer validation examples are less useful for a temperature than folds, and better used in training
+from ict.base.errors import UserError
+from ict.estimators.verdict import wilson
+from ict.experts.folds import hidden_folds, possible_folds
 
 
-def hold_out(labels: Rows, seed: int) -> tuple[Rows, Rows]:
-    """Validation and test rows, stratified by class; empty if a class has too few labels."""
-    labeled = np.flatnonzero(labels >= 0)
-    fewest = np.bincount(labels[labeled]).min()
-    test = valid = labeled[:0]
-    if fewest >= TEST_ENOUGH:
-        rest, test = _split(labeled, labels, _TEST, seed)
-        n_valid = round(_VALID * len(labeled))
-        if fewest >= _VALID_ENOUGH and n_valid >= _VALID_LEAST:
-            _, valid = _split(rest, labels, n_valid, seed)
-    return valid, test
-
-
-def _split(rows: Rows, labels: Rows, size: float, seed: int) -> tuple[Rows, Rows]:
-    kept, taken = train_test_split(rows, test_size=size, stratify=labels[rows], random_state=seed % 2**32)
-    return np.sort(kept), np.sort(taken)
+def hold_out(labels: Rows, share: float, seed: int, groups: Rows | None = None) -> Rows:
+    """Test rows: a share of the labeled ones, stratified by class, in whole groups."""
+    if share == 0:
+        return labels[:0]
+    if not 0 < share <= 0.5:
+        raise UserError(f"--holdout is {share}: give a share of the labels above 0 and up to 0.5.")
+    n_folds = round(1 / share)
+    if possible_folds(labels, n_folds, groups) < n_folds:
+        raise UserError(
+            f"--holdout {share} needs {n_folds} different labeled examples of every class: label more, hold out a "
+            "larger share, or leave it out and let folds measure."
+        )
+    _, test = next(hidden_folds(labels, n_folds, seed, groups))
+    return test
 
 
 @dataclass(frozen=True)
@@ -47,8 +40,7 @@ class Score:
 
     @property
     def interval(self) -> tuple[float, float]:
-        interval = binomtest(self.right, self.n).proportion_ci(0.95, "wilson")
-        return float(interval.low), float(interval.high)
+        return wilson(self.right, self.n)
 
     def __str__(self) -> str:
         low, high = self.interval

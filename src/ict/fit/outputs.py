@@ -1,9 +1,9 @@
 """The files that `ict fit` writes: the model, predictions, suggestions of what to label next, and a report."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,20 +17,20 @@ from ict.base.new_folder import NewFolder
 from ict.data.labels import UNLABELED
 from ict.data.user.records import UserData
 from ict.data.user.subsets import Subsets
-from ict.estimators.auto import Choice
-from ict.estimators.calibrate import Calibration
+from ict.estimators.auto import HeldOutProbs, Judged
+from ict.estimators.metrics import Metric, in_words, mean_score
 from ict.experiment.provenance import provenance
 from ict.experts.graph import GraphPropagation
+from ict.experts.temperature import tempered
 from ict.fit.embedded import Embedded
-from ict.fit.holdout import TEST_ENOUGH, score
+from ict.fit.holdout import score
 from ict.fit.label_next import Suggestion, reason, suggest
 from ict.fit.predict import prediction_lines, write_lines
 from ict.fit.report import Findings, report
 from ict.models.saved_model import CONFIG, SavedModel, describe_model, save_model
 from ict.models.trained_network import TrainedNetwork
 
-_NO_TEST = f"a class has fewer than {TEST_ENOUGH} different labeled examples, too few to hold some out"
-_NO_VALIDATION = "labels are too few to hold some out for it"
+_NO_TEST = "a class has fewer than two different labeled examples, too few to hold some out"
 _CHUNK = 1024  # examples predicted at a time
 
 
@@ -38,9 +38,9 @@ _CHUNK = 1024  # examples predicted at a time
 class Fit:
     """The fit that made a model."""
 
-    method: str
-    choice: Choice | None  # if methods were compared
-    calibration: Calibration
+    judged: Judged
+    compared: bool  # with other methods, as far as there were labels for it
+    metric: Metric
     data: UserData
     labels: Rows  # of all the data, -1 where unknown
     rows: Subsets
@@ -54,6 +54,7 @@ class Written(NamedTuple):
 
     summary: str
     interrupted: int
+    result: dict[str, Any]  # the same and more, for programs
 
 
 def write_outputs(folder: NewFolder, model: SavedModel, fit: Fit) -> Written:
@@ -65,13 +66,15 @@ def write_outputs(folder: NewFolder, model: SavedModel, fit: Fit) -> Written:
     unfinished = (
         f"training was interrupted after {network.n_updates} updates" if network and network.interrupted else ""
     )
-    save_model(folder.path, model, {"method": fit.method}, unfinished or "its predictions and report were not written")
+    save_model(
+        folder.path, model, {"method": fit.judged.method}, unfinished or "its predictions and report were not written"
+    )
     try:
-        summary = _write_about(folder, model, fit, unfinished)
+        summary, result = _write_about(folder, model, fit, unfinished)
     except BaseException as problem:
         folder.publish(CONFIG)
         if isinstance(problem, KeyboardInterrupt):
-            return Written(f"{folder.folder} holds no predictions and no report.", signal_of(problem))
+            return Written(f"{folder.folder} holds no predictions and no report.", signal_of(problem), {})
         if cause := _out_of_room(problem):
             raise UserError(
                 f"{cause}: {folder.folder} holds the trained model, and no predictions and no report; "
@@ -79,7 +82,7 @@ def write_outputs(folder: NewFolder, model: SavedModel, fit: Fit) -> Written:
             ) from None
         raise
     folder.publish(CONFIG)
-    return Written(summary, network.interrupted if network else 0)
+    return Written(summary, network.interrupted if network else 0, result)
 
 
 def _out_of_room(problem: BaseException) -> str:
@@ -89,20 +92,21 @@ def _out_of_room(problem: BaseException) -> str:
     return "memory ran out" if is_out_of_memory(problem) else ""
 
 
-def _write_about(folder: NewFolder, model: SavedModel, fit: Fit, unfinished: str) -> str:
-    """Write the saved model's predictions, suggestions and report for the data, and return a summary."""
+def _write_about(folder: NewFolder, model: SavedModel, fit: Fit, unfinished: str) -> tuple[str, dict[str, Any]]:
+    """Write the saved model's predictions, suggestions and report for the data, and return a summary and the result."""
     out, place = folder.folder, folder.path
-    data, rows = fit.data, fit.rows
-    test_labels, trained = fit.labels[rows.test], fit.labels[rows.train]
-    test_probs = predicted(replace(model, temperature=1.0), data.x, rows.test)
-    accuracy = f"no accuracy was measured: {_NO_TEST}"
+    data, rows, judged = fit.data, fit.rows, fit.judged
+    trained = fit.labels[rows.train]
+    held_out = judged.held_out
     if len(rows.test):
-        accuracy = str(score(test_probs, test_labels))
+        probs = predicted(replace(model, temperature=1.0), data.x, rows.test)
+        held_out = HeldOutProbs(probs, tempered(probs, model.temperature), fit.labels[rows.test])
+    accuracy = _accuracy(fit, held_out)
     n_labeled, n_unlabeled = int((trained >= 0).sum()), int((trained < 0).sum())
-    about = {"method": fit.method, "labeled": n_labeled, "unlabeled": n_unlabeled, "test": accuracy}
+    about = {"method": judged.method, "labeled": n_labeled, "unlabeled": n_unlabeled, "test": accuracy}
     if len(rows.valid):
         about["validation"] = str(score(predicted(model, data.x, rows.valid), fit.labels[rows.valid]))
-    remark = fit.choice.remark if fit.choice else ""
+    remark = judged.remark
     about |= {"verdict": remark} if remark else {}
     unlabeled = np.flatnonzero(fit.labels == UNLABELED)
     names = [data.names[i] for i in unlabeled]
@@ -117,19 +121,16 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit, unfinished: str
     suggestions = suggest(probs, features, fit.seed)
     page = report(
         Findings(
-            method=fit.method,
-            compared=fit.choice is not None,
-            verdict=fit.choice.verdict if fit.choice else None,
-            remark=remark,
+            judged=judged,
+            compared=fit.compared,
+            metric=fit.metric,
             classes=model.classes,
             labeled=np.bincount(trained[trained >= 0], minlength=len(model.classes)),
-            test_probs=test_probs,
-            test_labels=test_labels,
+            held_out=held_out,
+            tested=len(rows.test) > 0,
             no_test=_NO_TEST,
-            calibration=fit.calibration,
             history=network.history if network else (),
             seeding=network.seeding if network else 0,
-            no_validation=_NO_VALIDATION,
             names=names,
             probs=probs,
             image=_pictures(data, unlabeled),
@@ -142,10 +143,42 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit, unfinished: str
     write_next(place / "next.csv", model.classes, names, suggestions)
     write_atomic(place / "report.html", page.encode())
     describe_model(place, model, about, unfinished)
-    lines = [*remarks, f"{fit.method}, {n_labeled} labeled and {n_unlabeled} unlabeled examples", remark]
-    files = ", ".join(f"{out / name}" for name in ("model.safetensors", "predictions.csv", "next.csv", "report.html"))
+    names_of_files = ("model.safetensors", "predictions.csv", "next.csv", "report.html")
+    lines = [*remarks, f"{judged.method}, {n_labeled} labeled and {n_unlabeled} unlabeled examples", remark]
+    files = ", ".join(f"{out / name}" for name in names_of_files)
     validation = f"validation: {about['validation']}" if len(rows.valid) else ""
-    return "\n".join(filter(None, [*lines, accuracy, validation, fit.calibration.said, files]))
+    result = {
+        **about,
+        "folder": str(out),
+        "classes": list(model.classes),
+        "metric": fit.metric,
+        "estimate": None if judged.estimate is None else asdict(judged.estimate),
+        "candidates": judged.scores,
+        "shorter_folds": judged.shorter,
+        "unlabeled_rows": None if judged.verdict is None else judged.verdict.told(),
+        "temperature": model.temperature,
+        "calibration": model.calibration,
+        "remarks": list(remarks),
+        "next": [names[one.row] for one in suggestions],
+        "origin": fit.origin,
+        "unfinished": unfinished,
+    }
+    summary = "\n".join(filter(None, [*lines, accuracy, validation, model.calibration, files]))
+    return summary, result
+
+
+def _accuracy(fit: Fit, held_out: HeldOutProbs | None) -> str:
+    """The accuracy in words, from the test examples or from folds."""
+    if held_out is None:
+        return f"no accuracy was measured: {_NO_TEST}"
+    if not len(fit.rows.test):
+        shorter = ", in shorter fits" if fit.judged.shorter else ""
+        return f"{fit.judged.estimate}{shorter}"
+    words = str(score(held_out.probs, held_out.labels))
+    if fit.metric == "accuracy":
+        return words
+    value = mean_score(fit.metric, held_out.calibrated, held_out.labels)
+    return f"{words}; {fit.metric.replace('_', ' ')} {in_words(fit.metric, value)}"
 
 
 def _pictures(data: UserData, rows: Rows) -> Callable[[int], NDArray[np.uint8]] | None:

@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 
 from ict.base.array_types import Array
 from ict.engine.loop import Record
-from ict.estimators.calibrate import Calibration
+from ict.estimators.auto import HeldOutProbs, Judged
+from ict.estimators.candidates import DESCRIPTIONS, uses_unlabeled
+from ict.estimators.metrics import Metric, in_words
 from ict.estimators.verdict import Verdict
-from ict.experts.temperature import reliability, tempered
+from ict.experts.temperature import reliability
 from ict.fit import report_figures as pictures
 from ict.fit.holdout import ByClass, by_class, score
 from ict.fit.label_next import Suggestion, reason
@@ -32,19 +34,16 @@ _HEADLINES = {
 class Findings:
     """The content of a report."""
 
-    method: str
-    compared: bool  # with supervised training, as far as there were labels for it
-    verdict: Verdict | None
-    remark: str  # on the comparison, in words
+    judged: Judged
+    compared: bool  # with other methods, as far as there were labels for it
+    metric: Metric
     classes: tuple[str, ...]
     labeled: NDArray[np.int64]  # number of labels trained on, by class
-    test_probs: Array  # as the model gives them, before calibration
-    test_labels: NDArray[np.int64]
-    no_test: str  # why there is no test set
-    calibration: Calibration
+    held_out: HeldOutProbs | None  # test examples, or those of folds
+    tested: bool  # the held-out examples are for a test, and were not used to choose
+    no_test: str  # why there are no held-out examples
     history: Sequence[Record]
     seeding: int  # updates before the history, on labels that a graph guessed
-    no_validation: str  # why no validation error was followed
     names: Sequence[str]  # of the unlabeled examples
     probs: Array  # of the unlabeled examples, calibrated
     image: Callable[[int], NDArray[np.uint8]] | None  # an unlabeled example's pixels, where they are images
@@ -55,9 +54,11 @@ class Findings:
 
 def report(found: Findings) -> str:
     """The page."""
-    classes = by_class(found.test_probs, found.test_labels) if len(found.test_labels) else None
+    held_out = found.held_out
+    classes = None if held_out is None else by_class(held_out.probs, held_out.labels)
     sections = [
         _summary(found),
+        _candidates(found),
         _remarks(found.remarks),
         _next(found),
         _classes(found, classes),
@@ -71,19 +72,18 @@ def report(found: Findings) -> str:
 
 
 def _summary(found: Findings) -> str:
-    if found.verdict is not None:
-        headline, words = _HEADLINES[found.verdict.answer], _gain(found.verdict)
+    judged = found.judged
+    if judged.verdict is not None:
+        headline, words = _HEADLINES[judged.verdict.answer], _gain(judged.verdict)
     elif found.compared:
-        headline, words = "Supervised training was kept", f"<p>{shown(found.remark)}</p>"
-        if found.method != "supervised":
-            headline = "Whether the unlabeled examples helped is not known"
+        headline, words = "Whether the unlabeled examples helped is not known", f"<p>{shown(judged.remark)}</p>"
     else:
         headline = "Whether the unlabeled examples helped was not measured"
-        words = f"<p>The method {shown(found.method)} was asked for, so nothing was compared: --method auto does.</p>"
+        words = f"<p>The method {shown(judged.method)} was asked for, so nothing was compared: --method auto does.</p>"
     n_labeled, n_classes = int(found.labeled.sum()), len(found.classes)
     tiles = [
         _accuracy(found),
-        _tile("Method", shown(found.method), f"{n_classes} classes"),
+        _tile("Method", shown(judged.method), f"{n_classes} classes"),
         _tile("Trained on", f"{n_labeled:,}", f"labeled and {len(found.names):,} unlabeled examples"),
     ]
     return (
@@ -93,23 +93,59 @@ def _summary(found: Findings) -> str:
 
 
 def _gain(said: Verdict) -> str:
+    if said.answer == "cannot tell":
+        return f"<p>{shown(str(said))}</p>"
     reach = max(abs(said.low), abs(said.high), 0.01)
-    p = "p below 0.001" if said.p < 0.001 else f"p = {said.p:.2g}"
     return (
-        f"<p>{100 * said.gain:+.1f} points of accuracy against supervised training on folds of the labeled examples; "
-        f"95 % interval {100 * said.low:+.1f} to {100 * said.high:+.1f}, {p}.</p>"
+        f"<p>{shown(str(said))}</p>"
         f'<div class="gain">{_interval(said.low, said.gain, said.high, -reach, reach, mark=0.0)}'
         "<span>worse</span><span>the same</span><span>better</span></div>"
     )
 
 
 def _accuracy(found: Findings) -> str:
-    if not len(found.test_labels):
+    held_out, estimate = found.held_out, found.judged.estimate
+    if held_out is None:
         return _tile("Accuracy", "not measured", shown(found.no_test))
-    result = score(found.test_probs, found.test_labels)
+    if not found.tested and estimate is not None:
+        name = found.metric.replace("_", " ").capitalize()
+        scale = (0.0, 1.0) if found.metric != "log_loss" else (estimate.low, estimate.high)
+        picture = _interval(estimate.low, estimate.value, estimate.high, *scale)
+        words = f"{estimate}.{_shorter(found)}"
+        return _tile(name, in_words(found.metric, estimate.value), shown(words), picture)
+    result = score(held_out.probs, held_out.labels)
     low, high = result.interval
     words = f"{result.right} of {result.n} held-out labels right; 95 % interval {low:.1%} to {high:.1%}"
     return _tile("Accuracy", f"{result.accuracy:.1%}", words, _interval(low, result.accuracy, high, 0, 1))
+
+
+def _candidates(found: Findings) -> str:
+    """Every candidate's score on every fold."""
+    title, scores = "What was compared", found.judged.scores
+    if len(scores) < 2:
+        return section(title, "<p>Nothing: one method was fitted.</p>")
+    rows = []
+    for name, folds in scores.items():
+        chosen = " (chosen)" if name == found.judged.method else ""
+        unlabeled = "yes" if uses_unlabeled(name) else "no"
+        row = [
+            shown(name + chosen),
+            shown(DESCRIPTIONS[name]),
+            unlabeled,
+            in_words(found.metric, float(np.mean(folds))),
+        ]
+        rows.append([*row, ", ".join(in_words(found.metric, value) for value in folds)])
+    metric = found.metric.replace("_", " ")
+    words = (
+        f"<p>{metric.capitalize()} on folds of the labeled examples. The first candidate is taken unless another is "
+        f"better by more than chance would make it; the chosen one learned from all labels.{_shorter(found)}</p>"
+    )
+    columns = ["candidate", "what it is", "uses unlabeled examples", metric, "fold by fold"]
+    return section(title, words + table(columns, rows, "pairs"))
+
+
+def _shorter(found: Findings) -> str:
+    return " In folds, networks of pixels got a quarter of their updates." if found.judged.shorter else ""
 
 
 def _tile(title: str, value: str, words: str, picture: str = "") -> str:
@@ -209,19 +245,19 @@ def _matrix(counts: NDArray[np.int64], classes: tuple[str, ...]) -> str:
 
 
 def _probabilities(found: Findings) -> str:
-    title = "Whether probabilities can be believed"
-    words = f"<p>{shown(found.calibration.said)}</p>"
-    if not len(found.test_labels):
+    title, held_out, calibration = "Whether probabilities can be believed", found.held_out, found.judged.calibration
+    words = f"<p>{shown(calibration.said)}</p>"
+    if held_out is None:
         return section(title, f"{words}<p>There is no reliability diagram: {shown(found.no_test)}.</p>")
-    before = reliability(found.test_probs, found.test_labels)
+    before = reliability(held_out.probs, held_out.labels)
     after = None
-    if found.calibration.fitted:
-        after = reliability(tempered(found.test_probs, found.calibration.temperature), found.test_labels)
+    if calibration.fitted:
+        after = reliability(held_out.calibrated, held_out.labels)
         distance = f"{before.error:.1%} before calibration and {after.error:.1%} after"
     else:
         distance = f"{before.error:.1%}"
     words += (
-        f"<p>On the {len(found.test_labels)} held-out examples, probability and share of right guesses are on average "
+        f"<p>On the {len(held_out.labels)} held-out examples, probability and share of right guesses are on average "
         f"{distance} apart (expected calibration error). Points on the diagonal mean what they say; larger points "
         "stand for more examples.</p>"
     )
@@ -237,7 +273,7 @@ def _training(found: Findings) -> str:
         words.append(f"Before these, {found.seeding:,} updates taught the network what a graph guessed of the labels.")
     drawn = [pictures.losses(found.history), pictures.validation(found.history), pictures.certainty(found.history)]
     if drawn[1] is None:
-        words.append(f"No validation error was followed: {found.no_validation}.")
+        words.append("No validation error was followed: --valid was not given.")
     if drawn[2] is None:
         words.append("No certainty on unlabeled examples was followed: there are none.")
     captions = (

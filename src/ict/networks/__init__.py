@@ -14,6 +14,7 @@ NETWORKS = Registry(
         "mlp-norm": Entry(
             "mlp:NormMLP", "two hidden layers of 128 with layer norm, for feature vectors and few labels"
         ),
+        "linear": Entry("mlp:Linear", "logistic regression: one linear layer, for feature vectors"),
         "convnet": Entry("convnet:ConvNet", "a small convolutional network for tiny images"),
         "cnn13": Entry("cnn13:CNN13", "the 13-layer network of the paper's first two tables"),
         "wrn-28-2": Entry("wrn:WideResNet", "Wide ResNet 28-2, the authors' variant or Oliver et al.'s"),

@@ -1,4 +1,4 @@
-"""Perceptrons for inputs of any shape. Each layer is a stage."""
+"""Perceptrons for inputs of any shape, and a linear layer. Each layer is a stage."""
 
 from itertools import pairwise
 from math import prod
@@ -22,6 +22,15 @@ class MLP(Staged):
             *(nn.Sequential(nn.Linear(width, width), nn.ReLU()) for _ in range(depth - 1)),
             nn.Linear(width, n_classes),
         )
+
+
+class Linear(Staged):
+    """Logistic regression as a network. Inputs further than `cut` from 0 are taken to be there."""
+
+    def __init__(self, shape: tuple[int, ...], n_classes: int, *, cut: float = 8.0) -> None:
+        positive(cut=cut)
+        super().__init__(nn.Sequential(nn.Flatten(), nn.Hardtanh(-cut, cut)), nn.Linear(prod(shape), n_classes))
+        self.cut = cut
 
 
 class WideMLP(Staged):

@@ -48,6 +48,7 @@ def read_data(
     embed: Embed | None = None,
     beside: tuple[int, ...] | None = None,
     text_column: str | None = None,
+    group_column: str | None = None,
 ) -> UserData:
     """Read examples to learn from into memory. See `ReadOptions`."""
     reader = reader_of(path, text_column)
@@ -55,9 +56,16 @@ def read_data(
         raise UserError(f"the labels {labels} are not a file: give one that exists.")
     if size is not None and not path.is_dir():
         raise UserError(f"size={size} is for a folder of images, which {path} is not: leave it out.")
-    data = reader.read(
-        path, ReadOptions(labels, label_column, size, gray, skip_bad, progress, embed, beside, text_column)
+    if group_column is not None and path.suffix.lower() not in TABLES:
+        raise UserError(f"group_column '{group_column}' needs a table, but {path} is not one: leave it out.")
+    options = ReadOptions(
+        labels, label_column, size, gray, skip_bad, progress, embed, beside, text_column, group_column
     )
+    data = reader.read(path, options)
+    if group_column is not None:
+        from ict.data.user.tables import row_groups
+
+        data = replace(data, groups=row_groups(path, group_column, data.names))
     return replace(data, remarks=(*data.remarks, *about_labels(data)))
 
 

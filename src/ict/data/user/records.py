@@ -29,6 +29,7 @@ class UserData:
     columns: tuple[str, ...] = ()  # of a table: the names of the features
     beside: tuple[int, ...] = ()  # shape of the pixels that follow a backbone's features, if any
     image: Callable[[int], NDArray[np.uint8]] | None = None  # a row as an image, if x has features of images
+    groups: NDArray[np.object_] | None = None  # of a table with a group column: the group of each example
 
     @cached_property
     def twins(self) -> NDArray[np.int64]:
@@ -99,6 +100,7 @@ class ReadOptions:
     embed: Embed | None = None  # computes features of photos and texts
     beside: tuple[int, ...] | None = None  # shape of the pixels after features of images; none: by their sizes
     text_column: str | None = None  # of a table of texts
+    group_column: str | None = None  # of a table: rows with the same value are held out together
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ def read_subsets(
     progress: Progress | None = None,
     embed: Embed | None = None,
     text_column: str | None = None,
+    group_column: str | None = None,
 ) -> GivenSubsets:
     """Read data with `read_data`, and subsets of the same kind, which must contain their labels."""
     data = read_data(
@@ -59,6 +60,7 @@ def read_subsets(
         progress=progress,
         embed=embed,
         text_column=text_column,
+        group_column=group_column,
     )
     classes = {label for label in data.y if label is not None}
     pieces, rows, start = [data], {}, len(data.names)
@@ -76,6 +78,7 @@ def read_subsets(
             embed=embed,
             beside=data.beside,
             text_column=text_column,
+            group_column=group_column,
         )
         pieces.append(_alike(subset, source, data, path, classes))
         rows[name] = np.arange(start, start + len(subset.names))
@@ -155,10 +158,11 @@ def _alike(subset: UserData, source: Path, data: UserData, path: Path, classes: 
             f"{source} holds examples of the shape {x.shape[1:]}, but {path} of {data.x.shape[1:]}: make them alike."
         )
     remarks = tuple(f"{source}: {remark}" for remark in subset.remarks)
-    return UserData(x, subset.y, names, remarks, subset.columns, subset.beside)
+    return UserData(x, subset.y, names, remarks, subset.columns, subset.beside, groups=subset.groups)
 
 
 def _joined(pieces: list[UserData]) -> UserData:
+    groups = [piece.groups for piece in pieces if piece.groups is not None]
     return UserData(
         np.concatenate([piece.x for piece in pieces]),
         np.concatenate([piece.y for piece in pieces]),
@@ -167,4 +171,5 @@ def _joined(pieces: list[UserData]) -> UserData:
         pieces[0].columns,
         pieces[0].beside,
         pieces[0].image,  # of the first rows, which alone may be unlabeled
+        np.concatenate(groups) if groups else None,
     )

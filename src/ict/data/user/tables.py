@@ -30,7 +30,7 @@ def read(path: Path, options: ReadOptions) -> UserData:
         raise UserError(f"{path} is a table with its own label column: leave out the labels {options.labels}.")
     names = table_columns(path)
     label = _label_column(names, path, options.label_column)
-    columns = [name for name in names if name != label]
+    columns = [name for name in names if name not in (label, options.group_column)]
     if not columns:
         raise UserError(f"{path} has only the label column '{label}': add columns with features.")
     return joined(path, list(table_rows(path, columns, label, options.skip_bad)), tuple(columns))
@@ -94,6 +94,19 @@ def table_rows(
         rows = finite(x, y, numbers, [f"'{name}'" for name in columns], path, skip_bad)
         bad = [*rows.bad, *(f"row {i}" for i in lines)]
         yield replace(rows, bad=sorted(bad, key=lambda name: int(name.removeprefix("row "))))
+
+
+def row_groups(path: Path, column: str, names: tuple[str, ...]) -> NDArray[np.object_]:
+    """The values of a column as text for the rows with these names; a row without a value is a group of its own."""
+    columns = table_columns(path)
+    if column not in columns:
+        raise UserError(f"{path} has no column '{column}': name the one with the groups by group_column, of {columns}.")
+    values: dict[str, Any] = {}
+    for frame, numbers, _ in _numbered(_pandas(path), path, column, True, CHUNK):
+        values |= zip((f"row {i}" for i in numbers), _as_written(frame, column), strict=True)
+    groups = np.empty(len(names), dtype=object)
+    groups[:] = [(name,) if values[name] is None else str(values[name]) for name in names]
+    return groups
 
 
 def text_blocks(
