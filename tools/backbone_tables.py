@@ -29,6 +29,13 @@ def _mean(cells: list[dict[str, Any]], name: str) -> float:
     return max(100 * fmean(cell["accuracy"][key] for cell in cells) for key in names)
 
 
+def means(data: str, labels: int) -> dict[str, float]:
+    """Accuracies in percent with all classes, for the README."""
+    cells = _cells((data, 10, labels))
+    names = {"pixels": _RAW, "features": _FEATURES, "anchored": _ANCHORED}
+    return {short: _mean(cells, name) for short, name in names.items()}
+
+
 def accuracy() -> str:
     lines = [
         "| data | classes | labels a class | logistic regression on pixels or words | the same on features "

@@ -55,6 +55,13 @@ def main_table(name: str, skewed: bool = False) -> str:
     return markdown(header, rows)
 
 
+def means(name: str, labels: int) -> dict[str, float]:
+    """Accuracies in percent on new rows and the number of sets, for the README."""
+    cells = _groups(name)[labels]
+    accuracies = {method: 100 * fmean(_of(cell, method) for cell in cells) for method in METHODS}
+    return accuracies | {"sets": len({cell["data"] for cell in cells})}
+
+
 def skewed_table(name: str) -> str:
     groups = _groups(name, skewed=True)
     rows = [[NAMES[m], *(_percent([_of(c, m) for c in cells]) for cells in groups.values())] for m in METHODS]
