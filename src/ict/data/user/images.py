@@ -62,9 +62,11 @@ def read(folder: Path, options: ReadOptions) -> UserData:
         remarks += made_gray([name for name in kept if not headers[name].gray])
     if labels is None and any(label is not None for label in y) and any("/" not in name for name in kept):
         remarks.append("images outside the class folders count as unlabeled")
+    contents = tuple(headers[name].digest.hex()[:32] for name in kept)
     if options.embed is None:
-        return UserData(x, y, tuple(kept), tuple(remarks))
-    return UserData(x, y, tuple(kept), tuple(remarks), beside=beside, image=_Pictures(folder, tuple(kept)))
+        return UserData(x, y, tuple(kept), tuple(remarks), contents=contents)
+    pictures = _Pictures(folder, tuple(kept))
+    return UserData(x, y, tuple(kept), tuple(remarks), beside=beside, image=pictures, contents=contents)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ict.base.errors import UserError
 from ict.base.reading import check_file
+from ict.data.user.answers import is_answer_file, with_answers
 from ict.data.user.records import Embed, Items, Progress, Reader, ReadOptions, Stream, StreamOptions, UserData
 from ict.data.user.remarks import about_labels
 
@@ -49,8 +50,9 @@ def read_data(
     beside: tuple[int, ...] | None = None,
     text_column: str | None = None,
     group_column: str | None = None,
+    unlabeled: bool = False,
 ) -> UserData:
-    """Read examples to learn from into memory. See `ReadOptions`."""
+    """Read examples to learn from into memory. See `ReadOptions`. A labeling page's file labels data of any kind."""
     reader = reader_of(path, text_column)
     if labels is not None and not labels.is_file():
         raise UserError(f"the labels {labels} are not a file: give one that exists.")
@@ -58,10 +60,23 @@ def read_data(
         raise UserError(f"size={size} is for a folder of images, which {path} is not: leave it out.")
     if group_column is not None and path.suffix.lower() not in TABLES:
         raise UserError(f"group_column '{group_column}' needs a table, but {path} is not one: leave it out.")
+    answers = labels if labels is not None and is_answer_file(labels) else None
     options = ReadOptions(
-        labels, label_column, size, gray, skip_bad, progress, embed, beside, text_column, group_column
+        None if answers else labels,
+        label_column,
+        size,
+        gray,
+        skip_bad,
+        progress,
+        embed,
+        beside,
+        text_column,
+        group_column,
+        unlabeled or answers is not None,
     )
     data = reader.read(path, options)
+    if answers is not None:
+        data = with_answers(data, answers, skip_bad)
     if group_column is not None:
         from ict.data.user.tables import row_groups
 

@@ -18,6 +18,12 @@ Items = Literal["photos", "texts", "numbers"]  # the content of a file or folder
 Progress = Callable[[int, int | None], None]  # gets the number done and the total, if known
 
 
+def digest(content: bytes | Array) -> str:
+    """A hash of an example's content."""
+    raw = content if isinstance(content, bytes) else content.tobytes()
+    return hashlib.blake2b(raw, digest_size=16).hexdigest()
+
+
 @dataclass(frozen=True)
 class UserData:
     """Examples in memory: features float32 [n, f], or images uint8 [n, h, w] (gray) or [n, h, w, 3]."""
@@ -30,13 +36,19 @@ class UserData:
     beside: tuple[int, ...] = ()  # shape of the pixels that follow a backbone's features, if any
     image: Callable[[int], NDArray[np.uint8]] | None = None  # a row as an image, if x has features of images
     groups: NDArray[np.object_] | None = None  # of a table with a group column: the group of each example
+    contents: tuple[str, ...] | None = None  # the digest of each file or text; None: rows of x are the content
+    checks: tuple[int, ...] = ()  # rows that the labeling page asked for at random: a test, never trained on
+
+    @cached_property
+    def digests(self) -> tuple[str, ...]:
+        """A digest of the content of each example, whatever backbone it is embedded by."""
+        return self.contents or tuple(map(digest, self.x))
 
     @cached_property
     def twins(self) -> NDArray[np.int64]:
         """For every example the index of the first one with the same content, often its own."""
-        first: dict[bytes, int] = {}
-        digests = (hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in self.x)
-        return np.array([first.setdefault(digest, i) for i, digest in enumerate(digests)], np.int64)
+        first: dict[str, int] = {}
+        return np.array([first.setdefault(digest(row), i) for i, row in enumerate(self.x)], np.int64)
 
 
 @dataclass(frozen=True)
@@ -101,6 +113,7 @@ class ReadOptions:
     beside: tuple[int, ...] | None = None  # shape of the pixels after features of images; none: by their sizes
     text_column: str | None = None  # of a table of texts
     group_column: str | None = None  # of a table: rows with the same value are held out together
+    unlabeled: bool = False  # a table may lack a column of labels
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,8 @@ def read_subsets(
     )
     classes = {label for label in data.y if label is not None}
     pieces, rows, start = [data], {}, len(data.names)
+    if data.checks:
+        rows["test"] = _checks(data, labels, test)
     for name, source in (("valid", valid), ("test", test)):
         if source is None:
             continue
@@ -84,7 +86,21 @@ def read_subsets(
         rows[name] = np.arange(start, start + len(subset.names))
         start += len(subset.names)
     sources = tuple(source for source in (path, valid, test) if source is not None)
-    return GivenSubsets(_joined(pieces) if rows else data, sources, **rows)
+    return GivenSubsets(_joined(pieces) if len(pieces) > 1 else data, sources, **rows)
+
+
+def _checks(data: UserData, labels: Path | None, test: Path | None) -> Rows:
+    """The rows that the labeling page asked for at random, as a test set."""
+    if test is not None:
+        raise UserError(f"{labels} has random checks, which are the test: leave out --test.")
+    checks = np.array(data.checks, np.intp)
+    trained = set(np.delete(data.y, checks)) - {None}
+    if unknown := sorted(set(data.y[checks]) - trained):
+        raise UserError(
+            f"{labels} has {listed(unknown)} in random checks alone, which are never trained on: label another example "
+            "of it."
+        )
+    return checks
 
 
 def arrange(given: GivenSubsets, labels: Rows, choose: Choose) -> Subsets:

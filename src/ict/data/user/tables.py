@@ -29,7 +29,7 @@ def read(path: Path, options: ReadOptions) -> UserData:
     if options.labels is not None:
         raise UserError(f"{path} is a table with its own label column: leave out the labels {options.labels}.")
     names = table_columns(path)
-    label = _label_column(names, path, options.label_column)
+    label = _label_column(names, path, options.label_column, options.unlabeled)
     columns = [name for name in names if name not in (label, options.group_column)]
     if not columns:
         raise UserError(f"{path} has only the label column '{label}': add columns with features.")
@@ -214,8 +214,10 @@ def _is_parquet(path: Path) -> bool:
     return path.suffix.lower() == ".parquet"
 
 
-def _label_column(columns: list[str], path: Path, wanted: str | None) -> str:
+def _label_column(columns: list[str], path: Path, wanted: str | None, may_lack: bool) -> str | None:
     found = find_label_column(columns) if wanted is None else wanted
+    if found is None and may_lack:
+        return None
     if found is None or found not in columns:
         what = " or ".join(LABEL_COLUMNS) if wanted is None else f"'{wanted}'"
         raise UserError(f"{path} has no column {what}: name the one with the labels by label_column, of {columns}.")

@@ -8,7 +8,17 @@ import numpy as np
 
 from ict.base.errors import UserError
 from ict.data.user.folder_files import class_folders, empty_classes, files_in, ignored, labels_by_folder, refuse
-from ict.data.user.records import Chunk, Embed, Items, ReadOptions, Stream, StreamOptions, UserData, label_strings
+from ict.data.user.records import (
+    Chunk,
+    Embed,
+    Items,
+    ReadOptions,
+    Stream,
+    StreamOptions,
+    UserData,
+    digest,
+    label_strings,
+)
 from ict.data.user.remarks import listed, rows_left_out
 from ict.data.user.tables import text_blocks
 
@@ -28,7 +38,8 @@ def read(path: Path, options: ReadOptions) -> UserData:
     texts, data = (_from_folder if path.is_dir() else _from_table)(path, options)
     if not texts:
         raise UserError(f"{path} has no readable text: repair or replace the files.")
-    return replace(data, x=embed.texts(texts, path, options.progress))
+    contents = tuple(digest(text.encode("utf-8", "surrogatepass")) for text in texts)
+    return replace(data, x=embed.texts(texts, path, options.progress), contents=contents)
 
 
 def stream(path: Path, options: StreamOptions) -> Stream:
