@@ -45,6 +45,7 @@ class Task:
     device: Device = "cpu"
     data_dir: Path | None = None
     mode: Mode = "exact"
+    test: bool = True  # otherwise the test set is dropped right after reading
 
 
 def run_all(
@@ -227,6 +228,7 @@ def _run(pipe: Pipe, task: Task) -> tuple[str, Any]:
             mode=task.mode,
             resume=True,
             data_dir=task.data_dir,
+            test=task.test,
             log=lambda record: pipe.send(("record", record)),
         )
     except Exception as problem:

@@ -11,7 +11,7 @@ from ict.recipes.fast import Changes, changed
 from ict.recipes.recipe import Recipe
 
 # the program's settings that differ from `<cell>/ict`
-_PROGRAM: Changes = {
+PROGRAM: Changes = {
     "algorithm.targets": "logits",
     "algorithm.logging_forwards": True,
     "optimizer.nesterov": False,
@@ -25,4 +25,4 @@ def program_recipes(paper: Mapping[str, Recipe]) -> Iterator[tuple[str, Recipe]]
     """<cell>/ict-program, from the paper's recipes by name."""
     for name, recipe in paper.items():
         if name.endswith("/ict"):
-            yield f"{name}-program", replace(changed(recipe, _PROGRAM), reported=None, note=_NOTE)
+            yield f"{name}-program", replace(changed(recipe, PROGRAM), reported=None, note=_NOTE)
