@@ -48,6 +48,15 @@ def test_without_rows_or_differences_experts_weigh_the_same() -> None:
     np.testing.assert_allclose(mixture_weights(np.full((9, 4), 0.3)), 0.25)
 
 
+def test_without_folds_no_weights_are_fitted_and_experts_say_the_same() -> None:
+    X, labels, _ = table()
+    plain, weighed = (Experts(trees=SMALL).fit(X, labels, 3, 0, n_folds=n) for n in (0, 5))
+    assert plain.folds == () and set(plain.weights.values()) == {1 / 4} and set(plain.temperatures.values()) == {1.0}
+    assert len(weighed.folds) == 4 and len(set(weighed.weights.values())) > 1
+    for name, probs in weighed.probs.items():
+        np.testing.assert_allclose(tempered(plain.probs[name], weighed.temperatures[name]), probs)
+
+
 def test_one_excluded_label_does_not_rule_an_expert_out() -> None:
     right, wrong_once = np.full(40, 0.5), np.r_[np.full(39, 0.9), 0.0]
     assert mixture_weights(np.stack([right, wrong_once], 1))[1] > 0.7

@@ -32,6 +32,7 @@ ORDER = [
     "models",
     "estimators",
     "fit",
+    "label",
     "paper",
     "studies",
     "cli",

@@ -1,4 +1,4 @@
-"""A lock on a folder, which ends with its process however that ends."""
+"""A lock on a folder or a file, which ends with its process however that ends."""
 
 import os
 from collections.abc import Iterator
@@ -14,8 +14,11 @@ except ImportError:  # not on Windows
 
 
 @contextmanager
-def locked(folder: Path, name: Path | None = None) -> Iterator[None]:
-    """Hold the lock of an existing folder, or raise FolderInUse; `name` is the folder as the user knows it."""
+def locked(folder: Path, name: Path | None = None, busy: str = "") -> Iterator[None]:
+    """Hold the lock of an existing folder or file, or raise FolderInUse.
+
+    `name` is the folder as the user knows it; `busy` is the error's message instead of the one about training.
+    """
     if fcntl is None:
         yield
         return
@@ -25,7 +28,7 @@ def locked(folder: Path, name: Path | None = None) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise FolderInUse(
-                f"another process is training in {name or folder}: wait until it ends, or pass another --out."
+                busy or f"another process is training in {name or folder}: wait until it ends, or pass another --out."
             ) from None
         except OSError:  # a file system without locks
             pass

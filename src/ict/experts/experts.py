@@ -78,11 +78,13 @@ class Experts:
         seed: int,
         neighbors: Neighbors | None = None,
         groups: Rows | None = None,
+        *,
+        n_folds: int = _FOLDS,
     ) -> Opinion:
         """Fit all experts. `inputs` are scaled, [n, ...]; `labels` are -1 where unknown, at least one per class.
 
         `neighbors`: an earlier result of `self.neighbors(inputs)`, to avoid a second search. `groups`: numbers; rows of
-        one group share a fold.
+        one group share a fold. `n_folds`: at most so many; with 0, which is much faster, no weights are fitted.
         """
         known = labels >= 0
         if len(np.unique(labels[known])) != n_classes:
@@ -99,7 +101,7 @@ class Experts:
         def ask(name: str, labels: Labels, of: NDArray[Any]) -> Array:
             return self._probabilities(name, rows, labels, of, seed, neighbors)
 
-        folds, held_out = _folds(names, labels, seed, ask, groups)
+        folds, held_out = _folds(names, labels, seed, ask, groups, n_folds)
         temperatures = dict.fromkeys(names, 1.0)
         weights = self._weights_without_folds(names)
         if folds:
@@ -143,18 +145,19 @@ def _folds(
     seed: int,
     ask: Callable[[str, Labels, NDArray[Any]], Array],
     groups: Rows | None,
+    n_folds: int,
 ) -> tuple[tuple[Rows, ...], dict[str, Array]]:
     """The held-out rows of the folds, and the experts' probabilities for them.
 
     A class with one label is in every training part and is not used to compare experts.
     """
     counts = groups_of_classes(labels, groups)
-    if counts.max() < 2:
+    if counts.max() < 2 or not n_folds:
         return (), {}
     single = np.isin(labels, np.flatnonzero(counts == 1))
     judged = np.where(single, UNLABELED, labels)
     folds, parts = [], []
-    for hidden, rows in hidden_folds(judged, min(_FOLDS, int(counts[counts > 1].min())), seed, groups):
+    for hidden, rows in hidden_folds(judged, min(n_folds, int(counts[counts > 1].min())), seed, groups):
         hidden[single] = labels[single]
         folds.append(rows)
         parts.append([ask(name, hidden, rows) for name in names])
