@@ -153,7 +153,7 @@ def test_next_names_unlabeled_rows_once_and_in_order(fitted: tuple[Path, str, An
     predictions = {
         row["example"]: row for row in csv.DictReader((folder / "model/predictions.csv").read_text().splitlines())
     }
-    assert list(rows[0]) == ["rank", "example", "guess", "probability", "cluster", "why"]
+    assert list(rows[0]) == ["rank", "example", "label", "guess", "probability", "cluster", "why"]
     assert [row["rank"] for row in rows] == [str(i) for i in range(1, 101)]
     assert len({row["example"] for row in rows}) == 100
     for row in rows:

@@ -347,7 +347,10 @@ def test_a_file_of_labels(tmp_path: Path, text: str) -> None:
     data = read_data(tmp_path, labels=labels)
     assert data.names == ("a.png", "b.png", "sub/c.png")
     assert data.y.tolist() == ["x", "y", None]
-    assert data.remarks == ("2 classes have a single labeled example: x, y",)  # and the labels are no ignored file
+    assert data.remarks == (  # and the labels are no ignored file
+        f"the folder names no class, since {labels} has no such label: sub",
+        "2 classes have a single labeled example: x, y",
+    )
 
 
 def test_a_named_column_of_labels(tmp_path: Path) -> None:
@@ -363,7 +366,7 @@ def test_a_named_column_of_labels(tmp_path: Path) -> None:
     [
         ("path,label\na.png,x\ngone.png,y\n", ("'gone.png'", "line 3")),
         ("path,label\na.png,x\n../a.png,y\n", ("'../a.png'",)),
-        ("path,label\na.png,x\na.png,y\n", ("'a.png'", "'x' and 'y'")),
+        ("path,label\na.png,x\na.png,y\n", ("'a.png' is 'x' in line 2 and 'y' in line 3",)),
         ("a.png,x\nb.png,y\n", ("header",)),
         ("path\na.png\n", ("header",)),
         ("", ("header",)),
@@ -380,12 +383,12 @@ def test_mistakes_in_a_file_of_labels(tmp_path: Path, text: str, words: tuple[st
 def test_labels_of_images_that_are_not_there(tmp_path: Path) -> None:
     labels = flat(tmp_path / "images").parent / "labels.csv"
     labels.write_text("path,label\na.png,x\ngone.png,z\nb.png,y\nlost.png,x\n")
-    assert_refused(tmp_path / "images", "'gone.png'", "line 3", "skip_bad", labels=labels)
+    assert_refused(tmp_path / "images", "'gone.png' in line 3", "'lost.png' in line 5", "--skip-bad", labels=labels)
     data = read_data(tmp_path / "images", labels=labels, skip_bad=True)
     assert data.y.tolist() == ["x", "y", None]
     assert data.remarks[:2] == (
-        f"2 lines of {labels} without an image were left out: gone.png, lost.png",
-        "1 class has no readable image: z",
+        f"2 lines of {labels} without a photo were left out: 'gone.png' in line 3, 'lost.png' in line 5",
+        f"the folder names no class, since {labels} has no such label: sub",
     )
 
 
@@ -658,7 +661,7 @@ def test_mistakes_in_what_is_asked_for(tmp_path: Path) -> None:
     assert_refused(tmp_path, "gone", labels=tmp_path / "gone")
     path = table(tmp_path, "a,y\n1,2\n")
     assert_refused(path, "size=8", size=8)
-    assert_refused(path, "label column", labels=path)
+    assert_refused(path, "'1' in line 2", labels=path)
     np.save(tmp_path / "x.npy", np.eye(2))
     assert_refused(tmp_path / "x.npy", "'q'", label_column="q")
     assert_refused(path.rename(tmp_path / "t.doc"), "t.doc", "unknown kind")

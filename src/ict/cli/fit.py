@@ -33,7 +33,16 @@ def fit(
             help="A folder with one subfolder of images or texts per class, or a .npz, .npy, .csv or .parquet."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Folder to write the model to.")] = Path("model"),
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder to write the model to, or the file of suggestions. [default: model, or next.csv]"),
+    ] = None,
+    suggest: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Write only a file of this many typical examples to label first, for --labels. Needs no label."
+        ),
+    ] = None,
     method: Annotated[str, typer.Option(help="auto, or a method such as ict or mean-teacher.")] = "auto",
     labels: LabelsFile = None,
     label_column: LabelColumn = None,
@@ -79,8 +88,11 @@ def fit(
     from ict.experiment.console import count_bar
     from ict.experiment.pool import sigterm_interrupts
     from ict.fit.embedded import Embedded, choose_backbone
-    from ict.fit.fit import fit_files
+    from ict.fit.first_labels import check_new, suggest_first
+    from ict.fit.fit import check_free, fit_files
 
+    place = out or Path("model" if suggest is None else "next.csv")
+    (check_free if suggest is None else check_new)(place)
     find_beside_caller([backbone], settings)
     embed = choose_backbone(path, backbone, method, size, text_column, device)
     with count_bar("reading" if embed is None else "embedding") as progress:
@@ -96,20 +108,24 @@ def fit(
             embed=embed,
             text_column=text_column,
             group_column=group_column,
+            unlabeled=suggest is not None,
         )
+    if suggest is not None:
+        typer.echo(suggest_first(given, place, suggest, seed, embed is not None))
+        return
     embedded = None if embed is None else Embedded(embed, text_column, carry=not no_backbone)
     fitter = Fitter(None, steps, tuple(settings or ()), device, verbose=1, mode=mode)
     command = shlex.join(["ict", *sys.argv[1:]])
     try:
         with sigterm_interrupts():
             written = fit_files(
-                given, out, method, fitter, seed, command, embedded, metric=check_metric(metric), holdout=holdout
+                given, place, method, fitter, seed, command, embedded, metric=check_metric(metric), holdout=holdout
             )
     except KeyboardInterrupt as stop:
         fail("interrupted; no model was trained, so nothing was written.", 128 + signal_of(stop))
     typer.echo(json.dumps(written.result, indent=1) if as_json else written.summary)
     if interrupted := written.interrupted:
-        fail(f"interrupted; {out} holds the model as it was then, marked as unfinished.", 128 + interrupted)
+        fail(f"interrupted; {place} holds the model as it was then, marked as unfinished.", 128 + interrupted)
 
 
 def predict(

@@ -13,6 +13,7 @@ from ict.base.files import check_folder, check_outside
 from ict.base.new_folder import NewFolder, new_folder
 from ict.data.array_inputs import fit_features, fit_inputs
 from ict.data.labels import encode
+from ict.data.user.remarks import word
 from ict.data.user.subsets import GivenSubsets, arrange
 from ict.estimators import AUTO
 from ict.estimators.auto import choose, judge
@@ -53,15 +54,16 @@ def fit_files(
     """
     for source in given.sources:
         check_outside(out, source)
-    check_folder(out, "--out")
-    _check_free(out)
+    check_free(out)
     needed = _ROOM + given.data.x[:1].nbytes * len(given.data.y) * (method == GRAPH)  # it holds its rows
     with new_folder(out, needed) as folder:
-        _check_free(out)  # check again: another process may have written it in the meantime
+        check_free(out)  # check again: another process may have written it in the meantime
         return _fit(given, folder, method, fitter, seed, command, embedded, metric, holdout)
 
 
-def _check_free(out: Path) -> None:
+def check_free(out: Path) -> None:
+    """A UserError if a folder cannot take a model."""
+    check_folder(out, "--out")
     if unfinished(out) == "":
         raise UserError(f"{out} already holds a model: name another folder with --out.")
 
@@ -78,6 +80,10 @@ def _fit(
     holdout: float,
 ) -> Written:
     data = given.data
+    if all(label is None for label in data.y):
+        raise UserError(
+            f"{given.sources[0]} has no label yet: add --suggest 40 for a file of {word(data.items)} to label first."
+        )
     known = encode(data.y, len(data.y))
     if len(known.classes) < 2:
         raise UserError(f"there is only one class, '{known.classes[0]}': label examples of another.")

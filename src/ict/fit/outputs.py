@@ -1,8 +1,7 @@
 """The files that `ict fit` writes: the model, predictions, suggestions of what to label next, and a report."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +23,8 @@ from ict.experts.graph import GraphPropagation
 from ict.experts.temperature import tempered
 from ict.fit.embedded import Embedded
 from ict.fit.holdout import score
-from ict.fit.label_next import Suggestion, reason, suggest
+from ict.fit.label_next import reason, suggest
+from ict.fit.next_file import Next, write_next
 from ict.fit.predict import prediction_lines, write_lines
 from ict.fit.report import Findings, report
 from ict.models.saved_model import CONFIG, SavedModel, describe_model, save_model
@@ -140,7 +140,13 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit, unfinished: str
         )
     )
     write_lines(place / "predictions.csv", prediction_lines(model.classes, [(names, probs)]))
-    write_next(place / "next.csv", model.classes, names, suggestions)
+    told = [
+        Next(
+            int(unlabeled[one.row]), one.cluster, reason(one, model.classes), model.classes[one.guess], one.probability
+        )
+        for one in suggestions
+    ]
+    write_next(place / "next.csv", data, told)
     write_atomic(place / "report.html", page.encode())
     describe_model(place, model, about, unfinished)
     names_of_files = ("model.safetensors", "predictions.csv", "next.csv", "report.html")
@@ -208,12 +214,3 @@ def origin(fitted: TrainedNetwork | GraphPropagation, *, command: str, seed: int
     if network:
         words["updates"] = f"{network.n_updates:,}" + (" (interrupted)" if network.interrupted else "")
     return words | {"took": f"{seconds:.0f} s", "finished": made["finished"]}
-
-
-def write_next(path: Path, classes: tuple[str, ...], names: Sequence[str], suggestions: Sequence[Suggestion]) -> None:
-    """Write a line per suggestion, the most useful first."""
-    lines = [["rank", "example", "guess", "probability", "cluster", "why"]]
-    for rank, one in enumerate(suggestions, 1):
-        guess = [classes[one.guess], f"{one.probability:.6f}", f"{one.cluster}"]
-        lines.append([f"{rank}", names[one.row], *guess, reason(one, classes)])
-    write_lines(path, lines)

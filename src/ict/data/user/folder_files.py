@@ -40,7 +40,7 @@ def refuse(folder: Path, bad: dict[str, str], skip_bad: bool) -> None:
         raise UserError(f"{folder / name} {bad[name]}: repair or remove it, or set skip_bad to leave such files out.")
 
 
-def labels_by_folder(names: list[str]) -> dict[str, str]:
+def labels_by_folder(names: Sequence[str]) -> dict[str, str]:
     firsts = {name: name.split("/")[0] for name in names if "/" in name}
     return {name: first for name, first in firsts.items() if first.casefold() != UNLABELED_FOLDER}
 

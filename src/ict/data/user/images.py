@@ -4,23 +4,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import prod
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from statistics import median
 
 import numpy as np
 
 from ict.base.array_types import Array
 from ict.base.errors import UserError
-from ict.data.labels import find_label_column
-from ict.data.user.folder_files import class_folders, empty_classes, files_in, ignored, labels_by_folder, refuse
+from ict.data.user.folder_files import class_folders, empty_classes, files_in, ignored, refuse
 from ict.data.user.image_cache import cache_key, cached
 from ict.data.user.image_file import SUFFIXES, Header, Pixels, decoded, header, in_threads
+from ict.data.user.label_file import folder_labels
 from ict.data.user.records import Chunk, Embed, Items, ReadOptions, Stream, StreamOptions, UserData, label_strings
-from ict.data.user.remarks import counted, images_left_out, listed, made_gray, unlike_the_model
-from ict.data.user.text_files import csv_rows, text_of
+from ict.data.user.remarks import images_left_out, made_gray, unlike_the_model
 
 ITEMS: Items = "photos"
-PATH_COLUMNS = ("path", "file", "filename", "image")
 _SMALL = 64  # largest side of images whose pixels are used in addition to a backbone's features
 _BESIDE = 32  # largest side of those pixels
 _PICTURE = 64  # side of an image in a report
@@ -35,8 +33,7 @@ def read(folder: Path, options: ReadOptions) -> UserData:
     if options.size is not None and options.size < 1:
         raise UserError(f"size={options.size} is not a number of pixels: give 1 or more.")
     names, linked, n_ignored = files_in(folder, SUFFIXES, "image", labels)
-    missing: list[str] = []
-    known = labels_by_folder(names) if labels is None else _by_file(folder, names, labels, options, missing)
+    given = folder_labels(names, folder, "photo", options)
     bad = dict.fromkeys(linked, "is a link to a folder, which is not followed")
     headers = _headers(folder, names, bad)
     refuse(folder, bad, options.skip_bad)
@@ -50,10 +47,9 @@ def read(folder: Path, options: ReadOptions) -> UserData:
     kept = [name for name in headers if name not in bad]
     if not kept:
         raise UserError(f"none of the {len(bad)} images in {folder} can be read: repair or replace them.")
-    y = label_strings(known.get(name) for name in kept)
-    remarks = _missing_remarks(missing, labels)
-    remarks += [*images_left_out(sorted(bad)), *ignored(n_ignored, "an image", "images")]
-    wanted = class_folders(folder) if labels is None else set(label_strings(known.values())) - {None}
+    y = label_strings(given.known.get(name) for name in kept)
+    remarks = [*given.remarks, *images_left_out(sorted(bad)), *ignored(n_ignored, "an image", "images")]
+    wanted = class_folders(folder) if labels is None else set(label_strings(given.known.values())) - {None}
     remarks += empty_classes(sorted(wanted - set(y)), "image")
     sides = [side for name in kept for side in headers[name].sides]
     if max(sides) > 8 * min(sides):
@@ -110,50 +106,6 @@ def stream(folder: Path, options: StreamOptions) -> Stream:
             yield Chunk(x, list(good), list(bad), colored)
 
     return Stream(chunks(), len(names), ignored(n_ignored, "an image", "images"))
-
-
-def _by_file(folder: Path, names: list[str], labels: Path, options: ReadOptions, missing: list[str]) -> dict[str, str]:
-    """Labels by path from a CSV with a header. Paths without an image are added to `missing` and keep their label."""
-    lines = [(i, [cell.strip() for cell in row]) for i, row in enumerate(csv_rows(labels, text_of(labels)), 1) if row]
-    header = lines[0][1] if lines else []
-    present = set(names)
-    if len(header) < 2 or _normal(header[0]) in present:
-        raise UserError(f"{labels} lacks a header with two columns: make its first line `path,label`.")
-    path_at, label_at = _columns(header, labels, options.label_column)
-    known: dict[str, str] = {}
-    for line, row in lines[1:]:
-        if not any(row):
-            continue
-        cells = row + [""] * (len(header) - len(row))
-        name, label = _normal(cells[path_at]), cells[label_at]
-        if name not in present:
-            if not options.skip_bad:
-                raise UserError(
-                    f"{labels} names '{name}' in line {line}, which is no image in {folder}: "
-                    "fix the path, or set skip_bad to leave such lines out."
-                )
-            missing.append(name)
-        if known.setdefault(name, label) != label:
-            raise UserError(f"{labels} gives '{name}' two labels, '{known[name]}' and '{label}': keep one of them.")
-    return known
-
-
-def _columns(header: list[str], labels: Path, wanted: str | None) -> tuple[int, int]:
-    """The positions of the path and label columns: by name, otherwise the first columns."""
-    lower = [name.casefold() for name in header]
-    if wanted is not None and wanted not in header:
-        raise UserError(f"{labels} has no column '{wanted}': choose label_column from {header}.")
-    column = find_label_column(header) if wanted is None else wanted
-    label_at = None if column is None else header.index(column)
-    others = [i for i in range(len(header)) if i != label_at]
-    path_at = next((lower.index(name) for name in PATH_COLUMNS if name in lower), others[0])
-    if label_at is None:
-        label_at = next(i for i in range(len(header)) if i != path_at)
-    return path_at, label_at
-
-
-def _normal(name: str) -> str:
-    return PurePosixPath(name.replace("\\", "/")).as_posix()  # without a leading ./
 
 
 def _headers(folder: Path, names: list[str], bad: dict[str, str]) -> dict[str, Header]:
@@ -287,10 +239,3 @@ def _with_pixels(
             raise UserError(f"{folder} changed while it was read: run the command again.")
         row[features.shape[1] :] = image.ravel()
     return x
-
-
-def _missing_remarks(missing: list[str], labels: Path | None) -> list[str]:
-    if not missing:
-        return []
-    lines = f"{counted(len(missing), 'line', 'lines')} of {labels} without an image"
-    return [f"{lines} {'was' if len(missing) == 1 else 'were'} left out: {listed(missing)}"]

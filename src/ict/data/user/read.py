@@ -7,6 +7,7 @@ from pathlib import Path
 from ict.base.errors import UserError
 from ict.base.reading import check_file
 from ict.data.user.answers import is_answer_file, with_answers
+from ict.data.user.label_file import names_examples, with_labels
 from ict.data.user.records import Embed, Items, Progress, Reader, ReadOptions, Stream, StreamOptions, UserData
 from ict.data.user.remarks import about_labels
 
@@ -61,8 +62,9 @@ def read_data(
     if group_column is not None and path.suffix.lower() not in TABLES:
         raise UserError(f"group_column '{group_column}' needs a table, but {path} is not one: leave it out.")
     answers = labels if labels is not None and is_answer_file(labels) else None
+    by_row = labels if labels is not None and not (answers or path.is_dir()) and names_examples(labels) else None
     options = ReadOptions(
-        None if answers else labels,
+        None if answers or by_row else labels,
         label_column,
         size,
         gray,
@@ -72,11 +74,13 @@ def read_data(
         beside,
         text_column,
         group_column,
-        unlabeled or answers is not None,
+        unlabeled or bool(answers or by_row),
     )
-    data = reader.read(path, options)
+    data = replace(reader.read(path, options), items=reader.ITEMS)
     if answers is not None:
         data = with_answers(data, answers, skip_bad)
+    if by_row is not None:
+        data = with_labels(data, by_row, path, skip_bad)
     if group_column is not None:
         from ict.data.user.tables import row_groups
 

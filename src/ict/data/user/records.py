@@ -37,6 +37,8 @@ class UserData:
     image: Callable[[int], NDArray[np.uint8]] | None = None  # a row as an image, if x has features of images
     groups: NDArray[np.object_] | None = None  # of a table with a group column: the group of each example
     contents: tuple[str, ...] | None = None  # the digest of each file or text; None: rows of x are the content
+    texts: tuple[str, ...] | None = None  # each example's text, if x has features of texts
+    items: Items = "numbers"  # what the examples are
     checks: tuple[int, ...] = ()  # rows that the labeling page asked for at random: a test, never trained on
 
     @cached_property

@@ -6,7 +6,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from ict.base.errors import UserError
-from ict.data.user.records import UserData
+from ict.data.user.records import Items, UserData
+
+_WORDS: dict[Items, tuple[str, str]] = {
+    "photos": ("photo", "photos"),
+    "texts": ("text", "texts"),
+    "numbers": ("row", "rows"),
+}
+
+
+def word(items: Items, n: int = 2) -> str:
+    """The word for an example, or for `n` of them."""
+    return _WORDS[items][n != 1]
 
 
 def listed(names: Sequence[str]) -> str:
@@ -43,7 +54,34 @@ def about_labels(data: UserData) -> list[str]:
         return ["no example has a label"]  # an error only for training
     single = sorted(label for label, n in counts.items() if n == 1)
     have = counted(len(single), "class has", "classes have")
-    return [*([f"{have} a single labeled example: {listed(single)}"] if single else []), *_torn(data)]
+    remarks = [f"{have} a single labeled example: {listed(single)}"] if single else []
+    return [*remarks, *_slips(data, counts), *_torn(data)]
+
+
+def _slips(data: UserData, counts: Counter[str]) -> list[str]:
+    """Remarks on labels that occur once and are a letter away from another."""
+    remarks = []
+    for label in sorted(label for label, n in counts.items() if n == 1):
+        near = [other for other in sorted(counts) if counts[other] > 1 and a_letter_away(label, other)]
+        if near:
+            name = data.names[list(data.y).index(label)]
+            remarks.append(f"the label '{label}' of {name} occurs once and is a letter away from '{near[0]}': a slip?")
+    return remarks
+
+
+def a_letter_away(a: str, b: str) -> bool:
+    """Whether words differ by case, by one letter, or by two that are swapped. Numbers are no letters."""
+    a, b = sorted((a.casefold(), b.casefold()), key=len)
+    if a == b:
+        return True
+    if len(b) < 3 or len(b) - len(a) > 1:
+        return False
+    at = next((i for i, (one, other) in enumerate(zip(a, b, strict=False)) if one != other), len(a))
+    if len(a) < len(b):
+        return a[at:] == b[at + 1 :] and not b[at].isdigit()
+    if a[at + 1 :] == b[at + 1 :]:
+        return not (a[at].isdigit() or b[at].isdigit())
+    return a[at + 2 :] == b[at + 2 :] and a[at : at + 2] == b[at : at + 2][::-1] and not a[at : at + 2].isdigit()
 
 
 def _torn(data: UserData) -> list[str]:

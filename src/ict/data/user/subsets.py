@@ -1,10 +1,11 @@
 """The user's training, validation and test examples: given as files, or split without duplicates across subsets."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ict.base.array_types import Rows
 from ict.base.errors import UserError
@@ -49,6 +50,7 @@ def read_subsets(
     embed: Embed | None = None,
     text_column: str | None = None,
     group_column: str | None = None,
+    unlabeled: bool = False,
 ) -> GivenSubsets:
     """Read data with `read_data`, and subsets of the same kind, which must contain their labels."""
     data = read_data(
@@ -61,6 +63,7 @@ def read_subsets(
         embed=embed,
         text_column=text_column,
         group_column=group_column,
+        unlabeled=unlabeled,
     )
     classes = {label for label in data.y if label is not None}
     pieces, rows, start = [data], {}, len(data.names)
@@ -174,18 +177,34 @@ def _alike(subset: UserData, source: Path, data: UserData, path: Path, classes: 
             f"{source} holds examples of the shape {x.shape[1:]}, but {path} of {data.x.shape[1:]}: make them alike."
         )
     remarks = tuple(f"{source}: {remark}" for remark in subset.remarks)
-    return UserData(x, subset.y, names, remarks, subset.columns, subset.beside, groups=subset.groups)
+    return replace(subset, x=x, names=names, remarks=remarks)
 
 
 def _joined(pieces: list[UserData]) -> UserData:
     groups = [piece.groups for piece in pieces if piece.groups is not None]
-    return UserData(
-        np.concatenate([piece.x for piece in pieces]),
-        np.concatenate([piece.y for piece in pieces]),
-        tuple(name for piece in pieces for name in piece.names),
-        tuple(remark for piece in pieces for remark in piece.remarks),
-        pieces[0].columns,
-        pieces[0].beside,
-        pieces[0].image,  # of the first rows, which alone may be unlabeled
-        np.concatenate(groups) if groups else None,
+    texts = [text for piece in pieces for text in piece.texts or ()]
+    return replace(
+        pieces[0],
+        x=np.concatenate([piece.x for piece in pieces]),
+        y=np.concatenate([piece.y for piece in pieces]),
+        names=tuple(name for piece in pieces for name in piece.names),
+        remarks=tuple(remark for piece in pieces for remark in piece.remarks),
+        image=_image_of(pieces) if pieces[0].image else None,
+        groups=np.concatenate(groups) if groups else None,
+        contents=None,
+        texts=tuple(texts) if texts else None,
+        checks=(),
     )
+
+
+def _image_of(pieces: list[UserData]) -> Callable[[int], NDArray[np.uint8]]:
+    """The image of a row of all pieces."""
+    starts = np.cumsum([0, *(len(piece.names) for piece in pieces)])
+
+    def image(row: int) -> NDArray[np.uint8]:
+        at = int(np.searchsorted(starts, row, side="right")) - 1
+        picture = pieces[at].image
+        assert picture is not None, "all pieces are of one kind"
+        return picture(row - int(starts[at]))
+
+    return image

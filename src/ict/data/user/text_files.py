@@ -16,7 +16,7 @@ def text_of(path: Path) -> str:
         return path.read_text(encoding="utf-8-sig")
 
 
-def csv_rows(path: Path, text: str) -> list[list[str]]:
+def csv_rows(path: Path, text: str, separator: str = ",") -> list[list[str]]:
     """The cells of each line; a blank line has none."""
     with reading(path, "a CSV file"):
-        return list(csv.reader(io.StringIO(text, newline=""), strict=True))
+        return list(csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator))

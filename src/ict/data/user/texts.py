@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from ict.base.errors import UserError
-from ict.data.user.folder_files import class_folders, empty_classes, files_in, ignored, labels_by_folder, refuse
+from ict.data.user.folder_files import class_folders, empty_classes, files_in, ignored, refuse
+from ict.data.user.label_file import folder_labels
 from ict.data.user.records import (
     Chunk,
     Embed,
@@ -33,13 +34,13 @@ _NO_FEATURES = np.empty((0, 0), np.float32)
 def read(path: Path, options: ReadOptions) -> UserData:
     """Read texts as features, which needs an `embed`."""
     embed = _embed(path, options.embed)
-    if options.labels is not None:
-        raise UserError(f"{path} holds texts, whose labels are folders or a column: leave out {options.labels}.")
+    if options.labels is not None and not path.is_dir():
+        raise UserError(f"{options.labels} names no rows of {path}: make its first line `example,label`.")
     texts, data = (_from_folder if path.is_dir() else _from_table)(path, options)
     if not texts:
         raise UserError(f"{path} has no readable text: repair or replace the files.")
     contents = tuple(digest(text.encode("utf-8", "surrogatepass")) for text in texts)
-    return replace(data, x=embed.texts(texts, path, options.progress), contents=contents)
+    return replace(data, x=embed.texts(texts, path, options.progress), contents=contents, texts=tuple(texts))
 
 
 def stream(path: Path, options: StreamOptions) -> Stream:
@@ -70,18 +71,20 @@ def _from_table(path: Path, options: ReadOptions) -> tuple[list[str], UserData]:
 
 
 def _from_folder(path: Path, options: ReadOptions) -> tuple[list[str], UserData]:
-    if options.label_column is not None:
-        raise UserError(f"label_column '{options.label_column}' needs a table, but {path} is a folder: leave it out.")
-    names, linked, n_ignored = files_in(path, SUFFIXES, "text")
+    if options.label_column is not None and options.labels is None:
+        raise UserError(f"--label-column {options.label_column} needs a table, but {path} is a folder: leave it out.")
+    names, linked, n_ignored = files_in(path, SUFFIXES, "text", options.labels)
+    given = folder_labels(names, path, "text", options)
     texts = {name: _text(path, name) for name in names}
     bad = dict.fromkeys(linked, _LINKED) | {name: _UNREADABLE for name, text in texts.items() if text is None}
     refuse(path, bad, options.skip_bad)
     good = {name: text for name, text in texts.items() if text is not None}
-    known = labels_by_folder(list(good))
-    y = label_strings(known.get(name) for name in good)
-    remarks = [f"texts that could not be read were left out: {listed(sorted(bad))}"] if bad else []
+    y = label_strings(given.known.get(name) for name in good)
+    remarks = list(given.remarks)
+    remarks += [f"texts that could not be read were left out: {listed(sorted(bad))}"] if bad else []
     remarks += ignored(n_ignored, "a text", "texts")
-    remarks += empty_classes(sorted(str(name) for name in class_folders(path) - set(y)), "text")
+    wanted = class_folders(path) if options.labels is None else set(label_strings(given.known.values())) - {None}
+    remarks += empty_classes(sorted(str(name) for name in wanted - set(y)), "text")
     return list(good.values()), UserData(_NO_FEATURES, y, tuple(good), tuple(remarks))
 
 
