@@ -70,6 +70,7 @@ results: setup
 	$(BIN)/python benchmarks/estimator.py --out results/estimator.json
 	$(BIN)/python benchmarks/tables.py --wheel $(KEEL) --out results/tables.json
 	$(BIN)/python benchmarks/features.py --data $(ICT_DATA) --out results/features.json
+	$(BIN)/python benchmarks/verdict.py --wheel $(KEEL) --features runs/features --out results/verdict.json
 	$(BIN)/python benchmarks/graph.py --out results/graph.json
 	$(BIN)/python benchmarks/ranks.py --out results/ranks.json
 	$(BIN)/python benchmarks/shards.py --out results/shards.json

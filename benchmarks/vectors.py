@@ -5,26 +5,23 @@ are there to train on, and all but the labeled ones of those are unlabeled.
 """
 
 import argparse
-import json
-import time
-import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
+from cells import options, timed
+from cells import run as run_cells
 from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
+from ict import ICTClassifier
 from ict.base.rng import fold
 from ict.data.array_inputs import fit_inputs, has_same_length
 from ict.estimators.fitter import DISTILLED, Fitter
-from ict.experiment.provenance import provenance
 from ict.experts.experts import Experts, Kind
 from ict.experts.graph import GraphPropagation
 
@@ -105,6 +102,9 @@ def measure(
     for name, settings in (MAIN | (VARIANTS if variants else {})).items():
         student(name, opinion.prior, settings)
     if variants:
+        whole = ICTClassifier(steps=steps, settings=(f"anchor.trees={trees}",), device="cpu", random_state=cell.seed)
+        with timed(seconds, "ICTClassifier"):  # with the folds of its calibration
+            whole.fit(x, labels)
         graph = Experts(kind="graph").fit(inputs, labels, n_classes, cell.seed, neighbors)
         student("anchored on the graph", graph.prior, ())
         equal = np.mean([opinion.probs[name] for name in opinion.probs], axis=0)
@@ -116,7 +116,7 @@ def measure(
         "kind": kind,
         "weights": dict(opinion.weights),
     }
-    return asdict(cell) | about | {"accuracy": accuracy, "seconds": {k: round(v, 3) for k, v in seconds.items()}}
+    return about | {"accuracy": accuracy, "seconds": seconds}
 
 
 def pool(truth: Array, cell: Cell) -> tuple[Array, Array]:
@@ -139,14 +139,6 @@ def pool(truth: Array, cell: Cell) -> tuple[Array, Array]:
     return rows[order], labels[order]
 
 
-@contextmanager
-def timed(seconds: dict[str, float], name: str) -> Iterator[None]:
-    """CPU seconds, of one thread."""
-    began = time.process_time()
-    yield
-    seconds[name] = time.process_time() - began
-
-
 def run(
     name: str,
     sets: Sets,
@@ -154,51 +146,36 @@ def run(
     arguments: argparse.Namespace,
     skewed: Iterable[bool] = (False,),
 ) -> None:
-    """All cells, seed by seed, a line of JSON each; those that the file has already are not measured again."""
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    progress: Path = arguments.progress
-    progress.parent.mkdir(parents=True, exist_ok=True)
-    done = [json.loads(line) for line in progress.read_text().splitlines()] if progress.exists() else []
-    # a cell without the variants that are wanted now is measured again
-    done = [d for d in done if d["seed"] >= arguments.variant_seeds or set(VARIANTS) <= set(d["accuracy"])]
-    keys = {(d["data"], d["labels"], d["seed"], d["skewed"]) for d in done}
+    """All cells, seed by seed."""
     cells = [
-        Cell(data, n, seed, skew)
-        for seed in range(arguments.seeds)
-        for skew in skewed
-        for n in labels
-        for data in sets
-        if (data, n, seed, skew) not in keys
+        Cell(data, n, seed, skew) for seed in range(arguments.seeds) for skew in skewed for n in labels for data in sets
     ]
-    small = {"trees": 5, "steps": 30} if arguments.fast else {}
-    for cell in cells:
-        x, truth = sets[cell.data]()
-        measured = measure(cell, x, truth, cell.seed < arguments.variant_seeds, **small)
-        done.append(measured)
-        with progress.open("a") as file:
-            file.write(json.dumps(measured) + "\n")
-        shown = {k: round(100 * v.get("test", v["unlabeled"]), 1) for k, v in measured["accuracy"].items()}
-        print(cell, shown, f"{sum(measured['seconds'].values()):.0f} s", flush=True)
-    if arguments.out:
-        wanted = [d for d in done if d["data"] in sets and d["labels"] in set(labels)]
-        settings = {
-            "benchmark": name,
-            "train_rows": _TRAIN,
-            "test_share": TEST,
-            "variant_seeds": arguments.variant_seeds,
-        }
-        content = settings | provenance(torch.device("cpu")) | {"cells": wanted}
-        arguments.out.write_text(json.dumps(content, indent=1) + "\n")
+    settings = {
+        "benchmark": name,
+        "train_rows": _TRAIN,
+        "test_share": TEST,
+        "variant_seeds": arguments.variant_seeds,
+    }
+    run_cells(
+        cells,
+        partial(_of_set, sets, arguments.variant_seeds, {"trees": 5, "steps": 30} if arguments.fast else {}),
+        arguments,
+        lambda records: settings | {"cells": records},
+        # a cell without the variants that are wanted now is measured again
+        lambda record: record["seed"] >= arguments.variant_seeds or set(VARIANTS) <= set(record["accuracy"]),
+    )
+
+
+def _of_set(sets: Sets, variant_seeds: int, small: dict[str, int], cell: Cell) -> dict[str, Any]:
+    x, truth = sets[cell.data]()
+    return measure(cell, x, truth, cell.seed < variant_seeds, **small)
 
 
 def parser(description: str, name: str, labels: list[int]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=description)
+    parser = options(description, name)
     parser.add_argument("--sets", help="some of them, with commas between")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--variant-seeds", type=int, default=2, help="seeds with all variants of the method")
     parser.add_argument("--labels", type=int, nargs="+", default=labels, help="a class")
     parser.add_argument("--fast", action="store_true", help="a few trees and updates, to see that it runs")
-    parser.add_argument("--progress", type=Path, default=Path(f"runs/benchmarks/{name}.jsonl"))
-    parser.add_argument("--out", type=Path)
     return parser

