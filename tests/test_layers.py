@@ -18,6 +18,7 @@ ORDER = [
     "networks",
     "algorithms",
     "data",
+    "data.columns",
     "data.user",
     "engine.settings",
     "engine.optimizers",

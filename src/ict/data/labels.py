@@ -21,7 +21,7 @@ class Encoded(NamedTuple):
 
 def encode(y: Any, n: int) -> Encoded:
     """Encode the labels of n examples as class indices."""
-    array = np.asarray(y.detach().cpu() if hasattr(y, "detach") else y)
+    array = _as_array(y.detach().cpu() if hasattr(y, "detach") else y)
     if array.ndim == 2 and array.shape[1] == 1:
         from sklearn.utils.validation import column_or_1d
 
@@ -35,6 +35,8 @@ def encode(y: Any, n: int) -> Encoded:
     known = ~is_unlabeled(array)
     if not known.any():
         raise UserError("y has no label: give at least one example of each class a label other than -1, None or NaN.")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        array = _integers_again(array, known)
     classes, indices = np.unique(_uniform(array[known]), return_inverse=True)
     labels = np.full(n, UNLABELED, dtype=np.int64)
     labels[known] = indices
@@ -82,6 +84,23 @@ def _says_unlabeled(value: object) -> bool:
     if isinstance(value, str):
         return is_unlabeled_text(value)
     return isinstance(value, int | float | np.number) and value == UNLABELED
+
+
+def _as_array(y: Any) -> NDArray[Any]:
+    """Labels as an array. NumPy would make numbers of truth values where a label beside them is -1 or NaN."""
+    if isinstance(y, list | tuple) and any(isinstance(value, bool | np.bool_) for value in y):
+        array = np.empty(len(y), dtype=object)
+        array[:] = y
+        return array
+    return np.asarray(y)
+
+
+def _integers_again(array: NDArray[Any], known: NDArray[np.bool_]) -> NDArray[Any]:
+    """A missing label beside integers makes floats of them in NumPy and pandas."""
+    labels = array[known]
+    if (labels == np.round(labels)).all() and (abs(labels) < 2**53).all():
+        return np.where(known, array, UNLABELED).astype(np.int64)
+    return array
 
 
 def _uniform(values: NDArray[Any]) -> NDArray[Any]:

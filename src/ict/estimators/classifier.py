@@ -3,25 +3,34 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ict.base.array_types import Array, Labels, Rows
+from ict.base.errors import UserError
 from ict.base.interrupts import pass_on
 from ict.base.turns import one_thread_at_a_time
 from ict.data.array_inputs import fit_inputs
+from ict.data.columns.frames import as_frame, is_table
+from ict.data.columns.learn import learn_table
 from ict.data.labels import UNLABELED, encode
 from ict.estimators import AUTO
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from torch import nn
 
+    from ict.data.columns.kinds import Asked
     from ict.engine.device import Device, Mode
     from ict.estimators.auto import Judged
     from ict.estimators.fitter import Fitter
     from ict.estimators.metrics import Metric
+
+_DENSE = 4e9  # bytes of a sparse matrix as an array
 
 
 class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -37,10 +46,13 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     backbone: a pretrained network that makes features of X, which is then strings or images as uint8: "auto" for the
         packaged one, or a name that `ict list backbones` shows.
     metric: what "auto" compares: "accuracy", "balanced_accuracy" or "log_loss".
+    columns: what columns of a table are, such as {"zip": "category"}: number, category, date or ignore; others are
+        recognized. `table_` says what each became.
     calibrate: whether the probabilities of other methods on vectors get a temperature, which takes three more fits on
         folds; those of "auto" always get one, from the folds of its comparison.
 
-    X is [n, features], [n, h, w], [n, h, w, c] or [n, c, h, w]; y is -1, None or NaN where a label is unknown.
+    X is [n, features], also sparse, [n, h, w], [n, h, w, c] or [n, c, h, w], or a table with categories, gaps and
+    dates: a frame of pandas or polars, an Arrow table or NumPy records. y is -1, None or NaN where a label is unknown.
     After `fit`: `classes_`, `transduction_` (the label of every example), `method_` and `temperature_`. If folds were
     fitted, `comparison_` (the score of every candidate on every fold, higher is better) and `estimate_` (the score on
     new examples, with its interval). With "auto" also `verdict_`: whether the unlabeled examples helped, and with which
@@ -61,6 +73,7 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         backbone: str | None = None,
         metric: "Metric" = "accuracy",
         calibrate: bool = True,
+        columns: "Mapping[str, Asked] | None" = None,
     ) -> None:
         self.method = method
         self.network = network
@@ -73,6 +86,7 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.backbone = backbone
         self.metric = metric
         self.calibrate = calibrate
+        self.columns = columns
 
     @one_thread_at_a_time
     def fit(self, X: Any, y: Any, unlabeled_X: Any = None, groups: Any = None) -> "SemiSupervisedClassifier":
@@ -91,6 +105,8 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         if y is None:
             raise ValueError("This estimator requires y to be passed, but the target y is None.")
         self.embedding_ = None if self.backbone is None else embedding_for(self.backbone, _plain(X), self.device)
+        tables = [X] if unlabeled_X is None else [X, unlabeled_X]
+        self.table_ = learn_table(tables, self.columns or {}) if self.embedding_ is None else None
         X = self._numbers(X)
         known = encode(y, len(X))
         check_classification_targets(known.classes)
@@ -118,10 +134,16 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         return self
 
     def _numbers(self, X: Any, reset: bool = True) -> Any:
-        """X as numbers: a backbone's features, or X itself."""
+        """X as numbers: a backbone's features, those of a table's columns, or X itself."""
         plain = _plain(X)
+        if self.table_ is not None:
+            if not is_table(plain):
+                raise UserError("X is an array, but fit saw a table with names of columns: give such a table.")
+            frame = as_frame(plain)
+            validate_data(self, frame, skip_check_array=True, reset=reset)
+            return self.table_(frame)
         numbers = plain if self.embedding_ is None else self.embedding_(plain)
-        return validate_data(self, numbers, allow_nd=True, dtype="numeric", reset=reset)
+        return _dense(validate_data(self, numbers, accept_sparse="csr", allow_nd=True, dtype="numeric", reset=reset))
 
     def _judged(
         self, fitter: "Fitter", method: str, inputs: Array, labels: Labels, seed: int, groups: Rows
@@ -157,6 +179,7 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
+        tags.input_tags.sparse = True
         return tags
 
 
@@ -181,6 +204,7 @@ class ICTClassifier(SemiSupervisedClassifier):
         backbone: str | None = None,
         metric: "Metric" = "accuracy",
         calibrate: bool = True,
+        columns: "Mapping[str, Asked] | None" = None,
     ) -> None:
         # written out, since scikit-learn reads the parameters from this signature
         super().__init__(
@@ -195,6 +219,7 @@ class ICTClassifier(SemiSupervisedClassifier):
             backbone=backbone,
             metric=metric,
             calibrate=calibrate,
+            columns=columns,
         )
 
     def _judged(
@@ -214,4 +239,18 @@ class ICTClassifier(SemiSupervisedClassifier):
 
 
 def _plain(X: Any) -> Any:
-    return X.detach().cpu().numpy() if hasattr(X, "detach") else X
+    """Torch's tensors as arrays, and tables of other libraries as data frames of pandas."""
+    if hasattr(X, "detach"):
+        return X.detach().cpu().numpy()
+    return as_frame(X) if is_table(X) and not hasattr(X, "iloc") else X
+
+
+def _dense(X: Any) -> Any:
+    """A sparse matrix as an array, which networks need."""
+    if not issparse(X):
+        return X
+    if (size := X.shape[0] * X.shape[1] * X.dtype.itemsize) > _DENSE:
+        raise UserError(
+            f"X is sparse and would take {size / 1e9:.0f} GB as an array: reduce it first, such as by TruncatedSVD."
+        )
+    return X.toarray()
