@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+FOLDERS = ("src", "tests", "tools", "benchmarks", "research", "examples")
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("research/*.md")]
 
 
@@ -14,6 +15,14 @@ def test_links_lead_to_files_of_the_repository(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#]+)", page.read_text())
     gone = [t for t in targets if not t.startswith("http") and not (page.parent / t).exists()]
     assert not gone
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_python_files_that_a_page_names_exist(page: Path) -> None:
+    """With their folders as far as the page gives them; a name alone, such as mine.py, may be the reader's own file."""
+    files = [f"/{path.relative_to(ROOT)}" for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+    named = set(re.findall(r"[\w./-]*/\w+\.py\b", page.read_text()))
+    assert [name for name in named if not any(file.endswith("/" + name.lstrip("./")) for file in files)] == []
 
 
 def test_the_index_names_every_page() -> None:
