@@ -35,8 +35,8 @@ class Mutant(NamedTuple):
 MUTANTS = {
     "no gradient to the student": Mutant(
         "algorithms/ict.py",
-        "z_x, z_m = student.each(x_m, mix(lam, u_j, u_k))",
-        "z_x, z_m = student(x_m), teacher(mix(lam, u_j, u_k))",
+        "z_x, z_m = student.each(x_m, u_m)",
+        "z_x, z_m = student(x_m), teacher(u_m)",
         CONTRACT,
     ),
     "labels are not rolled with their images": Mutant(

@@ -1,5 +1,6 @@
 """The wheel: built, installed into an empty environment, and run there."""
 
+import os
 import subprocess
 import sys
 import tarfile
@@ -64,8 +65,11 @@ def test_it_runs_from_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
     (site,) = (home / "lib").glob("python*/site-packages")
     (site / "lent.pth").write_text(lent)
 
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
     def run(*words: str | Path) -> str:
-        return subprocess.run(words, check=True, capture_output=True, text=True, cwd=tmp_path).stdout
+        done = subprocess.run(words, check=True, capture_output=True, text=True, cwd=tmp_path, env=environment)
+        return done.stdout
 
     assert run(home / "bin" / "ict", "--version") == f"ict {__version__}\n"
     where = run(python, "-c", "import ict; print(ict.__file__)")

@@ -18,7 +18,9 @@ from scipy.io import savemat
 from ict.backbones import timm_network
 from ict.data import DATASETS, cifar10
 from ict.data.array_inputs import ArrayInputs
+from ict.data.user.answers import HEADER, Answer, AnswerKind, as_lines
 from ict.data.user.read import read_data, stream_data
+from ict.data.user.records import digest
 from ict.data.write_shards import write_shards
 from ict.engine import checkpoint
 from ict.experiment.run import evaluate, train
@@ -139,6 +141,15 @@ def _npy(folder: Path) -> None:
 def _array_labels(folder: Path) -> None:
     np.save(folder / "a.npy", _pixels(4, 5, 5))
     (folder / "labels.csv").write_text('label\n"a"\nb\n\nb\n')
+
+
+def _answers(folder: Path) -> None:
+    x = _pixels(4, 5, 5)
+    np.save(folder / "a.npy", x)
+    time = "2026-03-01T18:04:09.120Z"
+    kinds: tuple[tuple[str, AnswerKind], ...] = (("a", "suggested"), ("b", "suggested"), ("a", "random"), ("", "skip"))
+    lines = as_lines(Answer(f"row {i + 1}", label, time, kind, digest(x[i])) for i, (label, kind) in enumerate(kinds))
+    (folder / "answers.csv").write_bytes(HEADER + lines)
 
 
 def _read_arrays(path: Path, **options: Any) -> None:
@@ -281,6 +292,9 @@ FORMATS: dict[str, Format] = {
     "npz-members": Format(_npz_members, lambda f: _read_arrays(f / "a.npz"), _pack),
     "array-labels": Format(
         _array_labels, lambda f: read_data(f / "a.npy", labels=f / "labels.csv"), damaged="labels.csv"
+    ),
+    "answers": Format(
+        _answers, lambda f: read_data(f / "a.npy", labels=f / "answers.csv", skip_bad=True), damaged="answers.csv"
     ),
     "texts": Format(_texts, lambda f: read_data(f / "data", embed=_embed())),
     "text-table": Format(_text_table, lambda f: read_data(f / "a.csv", text_column="text", embed=_embed())),

@@ -7,6 +7,6 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 Labels = NDArray[np.int64]
-"""The class of each example as its place among the classes, -1 where it is unknown."""
+"""The class of each example as an index into the classes, -1 where it is unknown."""
 Rows = NDArray[np.int64]
-"""Numbers of rows."""
+"""The indices of some rows."""

@@ -13,7 +13,7 @@ from ict.base.errors import UserError
 _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
-_LARGEST = 10**300  # of whole numbers that stand for a float
+_LARGEST = 10**300  # whole number that is taken for a float
 
 
 _LATER = "later"

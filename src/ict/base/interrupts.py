@@ -9,9 +9,6 @@ def signal_of(stop: KeyboardInterrupt) -> int:
 
 
 def pass_on(number: int) -> None:
-    """Raise the signal that ended a fit early again, for the program's handlers; 0 is none.
-
-    Not Ctrl-C, which ends the fit alone.
-    """
+    """Raise again the signal that ended a fit early, for the program's handlers. 0: none; Ctrl-C ends only the fit."""
     if number not in (0, signal.SIGINT):
         signal.raise_signal(number)

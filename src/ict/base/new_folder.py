@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ict.base.errors import FolderInUse, UserError
 from ict.base.files import sync_folder
-from ict.base.lock import locked
+from ict.base.folder_lock import locked
 
 
 class NewFolder:

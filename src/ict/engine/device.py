@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ict.base.errors import UserError, unknown
-from ict.base.turns import TORCH_SETTINGS
+from ict.base.thread_lock import TORCH_SETTINGS
 from ict.engine import distributed
 
 _WORTH_THREADS = 2**30  # multiplications; an update of ICT of that size takes about 50 ms on one core

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ict.base.array_types import Array, Labels, Rows
 from ict.base.errors import UserError
 from ict.base.interrupts import pass_on
-from ict.base.turns import one_thread_at_a_time
+from ict.base.thread_lock import one_thread_at_a_time
 from ict.data.array_inputs import fit_inputs
 from ict.data.columns.frames import as_frame, is_table
 from ict.data.columns.learn import learn_table

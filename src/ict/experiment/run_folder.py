@@ -14,7 +14,7 @@ from torch import Tensor
 from ict.base.errors import CannotWrite, UserError
 from ict.base.fields import check
 from ict.base.files import read_json, text_lines, write_atomic, write_json
-from ict.base.lock import locked
+from ict.base.folder_lock import locked
 from ict.base.reading import check_file, reading
 from ict.data.split import Indices
 from ict.engine import checkpoint
