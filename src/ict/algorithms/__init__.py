@@ -21,6 +21,6 @@ ALGORITHMS = Registry(
         "vadd": Entry("vadd:VAdD", "virtual adversarial dropout (Park et al. 2018)"),
         "sntg": Entry("sntg:SNTG", "smooth neighbors on teacher graphs, on top of another method (Luo et al. 2018)"),
         "ict": Entry("ict:ICT", "Interpolation Consistency Training (Verma et al. 2019)"),
-        "anchored": Entry("anchored_ict:AnchoredICT", "ICT whose targets are held by a prior of experts"),
+        "anchored": Entry("anchored_ict:AnchoredICT", "ICT with targets anchored to the predictions of experts"),
     },
 )

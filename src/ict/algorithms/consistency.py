@@ -33,28 +33,28 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Consistency:
-    """A subclass defines `seen`, the views that the student runs on, and `target`."""
+    """A subclass defines `student_views`, the views that the student runs on, and `target`."""
 
     consistency_on: Literal["all", "unlabeled"] = "all"  # all of the unlabeled batch, or those without a known label
 
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def seen(self, batch: Batch) -> tuple[Tensor, ...]:
+    def student_views(self, batch: Batch) -> tuple[Tensor, ...]:
         """The views that the student runs on. The predictions for the first one are compared with the target."""
         return batch.u[:1]
 
     def target(self, z: tuple[Tensor, ...], teacher: Network, batch: Batch) -> Target:
-        """The target, given the student's logits for the views in `seen`."""
+        """The target, given the student's logits for `student_views`."""
         raise NotImplementedError
 
     def loss(self, student: Network, teacher: Network, batch: Batch, w: Tensor, rng: Draws) -> Loss:  # noqa: ARG002
-        terms = self.terms(student.each(*batch.apart, *self.seen(batch)), teacher, batch)
+        terms = self.terms(student.each(*batch.apart, *self.student_views(batch)), teacher, batch)
         metrics = {"supervised": terms.l_s.detach(), "consistency": terms.l_us.detach()}
         return Loss(terms.l_s + w * terms.l_us, metrics, terms.target.memory)
 
     def terms(self, logits: tuple[Tensor, ...], teacher: Network, batch: Batch) -> Terms:
-        """The losses, from the student's logits for the labeled batch, if there is one, and for the views in `seen`."""
+        """The losses, from the student's logits for the labeled batch, if there is one, and for `student_views`."""
         z = logits[len(batch.apart) :]
         target = self.target(z, teacher, batch)
         # without a labeled batch, an example without a label has a row of zeros, which adds nothing to the mean

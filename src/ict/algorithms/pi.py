@@ -20,7 +20,7 @@ from ict.ops import probabilities
 class Pi(Consistency):
     needs: ClassVar[Needs] = Needs(views=2, labels_within=True)
 
-    def seen(self, batch: Batch) -> tuple[Tensor, ...]:
+    def student_views(self, batch: Batch) -> tuple[Tensor, ...]:
         return batch.u
 
     def target(self, z: tuple[Tensor, ...], teacher: Network, batch: Batch) -> Target:  # noqa: ARG002

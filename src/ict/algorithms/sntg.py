@@ -41,7 +41,7 @@ class SNTG:
 
     def loss(self, student: Network, teacher: Network, batch: Batch, w: Tensor, rng: Draws) -> Loss:  # noqa: ARG002
         base = self._base
-        h = student.features(*batch.apart, *base.seen(batch))
+        h = student.features(*batch.apart, *base.student_views(batch))
         terms = base.terms(tuple(student.head(part) for part in h), teacher, batch)
         l_g = self._graph(h[len(batch.apart)], terms.target, batch)
         metrics = {"supervised": terms.l_s, "consistency": terms.l_us, "graph": l_g}

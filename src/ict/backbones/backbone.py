@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ict.backbones.preparation import Pixels, Preparation, Rows
+from ict.backbones.preparation import Pixels, Preparation, PreparedItems
 from ict.base.array_types import Array
 from ict.base.errors import UserError
 
@@ -25,7 +25,7 @@ class Backbone(Protocol):
     def prepare(self, item: Any) -> Array:
         """An image (uint8 [h, w] or [h, w, 3]) to uint8 [s, s, 3], or a text to token ids int64 [length]."""
 
-    def embed(self, rows: Rows) -> Features:
+    def embed(self, rows: PreparedItems) -> Features:
         """Prepared items to features [n, f]."""
 
     def onnx(self) -> bytes:
@@ -38,7 +38,7 @@ def identity(backbone: Backbone) -> str:
 
 
 def embed_in_batches(
-    run: Callable[[Array], Array], rows: Rows, preparation: Preparation, size: int, name: str
+    run: Callable[[Array], Array], rows: PreparedItems, preparation: Preparation, size: int, name: str
 ) -> Features:
     """run(batch) over prepared items. Texts are sorted by length, so that little padding is needed."""
     order = np.arange(len(rows))

@@ -56,7 +56,7 @@ class Convolution(nn.Conv2d):
 
 
 class Block(nn.Module):
-    """Expand, filter each channel, project back; beside it the identity where the shape stays."""
+    """Expand, filter each channel, project back, with a skip connection where the shape stays the same."""
 
     def __init__(self, n_in: int, n_out: int, kernel: int, stride: int, expansion: int) -> None:
         super().__init__()

@@ -24,7 +24,7 @@ from ict.engine.device import Device
 
 AUTO, NONE = "auto", "none"  # instead of a backbone's name
 _AT_ONCE = 256  # items that are prepared before they are embedded
-_PACK = 4096  # items that are embedded before they are remembered: what an interrupted run can lose
+_PACK = 4096  # items that are embedded before they are cached: the most that an interrupted run loses
 
 Squares = Callable[[Sequence[int]], Iterator[NDArray[np.uint8] | str]]
 
@@ -51,7 +51,7 @@ class Embedder:
     ) -> tuple[Features, dict[int, str]]:
         """The features of files with these hashes, and by position the reasons why the others cannot be read."""
         _ = self._pixels  # a backbone of texts is refused
-        return self._remembered(digests, squares, source, progress)
+        return self._cached(digests, squares, source, progress)
 
     def squares(self, squares: Sequence[Array]) -> Features:
         """The features of decoded photos, without the cache."""
@@ -69,7 +69,7 @@ class Embedder:
         def prepared(places: Sequence[int]) -> Iterator[Array]:
             return (self.backbone.prepare(texts[i]) for i in places)
 
-        return self._remembered(digests, prepared, source, progress)[0]
+        return self._cached(digests, prepared, source, progress)[0]
 
     def texts_now(self, texts: Sequence[str]) -> Features:
         """The features of texts, without the cache."""
@@ -84,7 +84,7 @@ class Embedder:
             return (self.backbone.prepare(images[i]) for i in places)
 
         _ = self._pixels
-        return self._remembered(digests, prepared, None, None)[0]
+        return self._cached(digests, prepared, None, None)[0]
 
     @property
     def _pixels(self) -> Pixels:
@@ -97,7 +97,7 @@ class Embedder:
         if isinstance(self.backbone.preparation, Pixels):
             raise UserError(f"backbone {self.backbone.name} is for images: name one for texts by --backbone.")
 
-    def _remembered(
+    def _cached(
         self,
         digests: Sequence[bytes],
         prepared: Callable[[Sequence[int]], Iterator[Array | str]],

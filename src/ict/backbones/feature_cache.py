@@ -1,7 +1,7 @@
 """A cache of features on disk, keyed by the hash of each file or text, so that only new items are embedded.
 
-A backbone has a folder of its own, named after its weights and its preparation. In it every pack is an entry of the
-cache: the features of the items that were new at one time, and their digests.
+A backbone has a folder of its own, named after its weights and its preparation. Each entry in it has the features of
+items that were embedded together, and their digests.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ class FeatureCache:
 
     @staticmethod
     def _warn(why: str) -> None:
-        warnings.warn(f"features are not kept, since {why}: name another folder by ICT_CACHE.", stacklevel=2)
+        warnings.warn(f"features are not cached, since {why}: name another folder with ICT_CACHE.", stacklevel=2)
 
 
 def _pack(entry: Path) -> dict[bytes, Array]:

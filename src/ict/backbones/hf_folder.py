@@ -33,7 +33,7 @@ class TextMean(nn.Module):
 
 
 class ImagePooled(nn.Module):
-    """Scaled pixels to what the model pools, or else to the mean of the last hidden states."""
+    """Scaled pixels to the model's pooled output, or else to the mean of its last hidden states."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

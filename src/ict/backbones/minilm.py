@@ -45,7 +45,7 @@ class Sizes:
 
 
 class Layer(nn.Module):
-    """Self-attention, then a perceptron, each with the identity beside it and a norm behind it."""
+    """Self-attention, then a perceptron, each with a skip connection and a layer norm after it."""
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ def network() -> SentenceBert:
 
 
 def renamed(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The names of the modules here; what has no use, such as the pooler of the pretraining, is left out."""
+    """The weights by our modules' names, without those that are not used, such as the pooler of the pretraining."""
     ours = {
         "words.weight": weights["embeddings.word_embeddings.weight"],
         "positions.weight": weights["embeddings.position_embeddings.weight"],

@@ -10,7 +10,7 @@ import torch
 
 from ict.backbones.backbone import Features, embed_in_batches
 from ict.backbones.conversion import INPUT, LICENCE, OUTPUT, PREPARATION, described
-from ict.backbones.preparation import Pixels, Preparation, Rows, from_json
+from ict.backbones.preparation import Pixels, Preparation, PreparedItems, from_json
 from ict.base.array_types import Array
 from ict.base.errors import UserError
 from ict.base.reading import cause
@@ -33,19 +33,21 @@ class OnnxBackbone:
     _run: Run | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._runner()  # so that a file that cannot be run is refused at once
+        self._runner()  # to refuse a file that cannot be run before any work is done
 
     def prepare(self, item: Any) -> Array:
         return self.preparation.prepare(item)
 
-    def embed(self, rows: Rows) -> Features:
+    def embed(self, rows: PreparedItems) -> Features:
         return embed_in_batches(self._embed, rows, self.preparation, self.batch or _BATCH, self.name)
 
     def onnx(self) -> bytes:
         onnx = package("onnx")
         proto = onnx.load_model_from_string(self.model)
         if self.batch:
-            raise UserError(f"backbone {self.name} takes batches of {self.batch} alone: export it with a free batch.")
+            raise UserError(
+                f"backbone {self.name} takes only batches of {self.batch}: export it with a dynamic batch size."
+            )
         version = _opset(proto)
         if version == OPSET:
             return described(proto, self.preparation, self.licence)
@@ -66,7 +68,7 @@ class OnnxBackbone:
                 self._run = runtime(self.model, INPUT)[0]
             except UserError:
                 raise
-            except Exception as problem:  # nor have onnxruntime's
+            except Exception as problem:  # onnxruntime's exceptions have none either
                 raise _unusable(self.name, problem) from None
         return self._run
 
@@ -96,7 +98,9 @@ def from_bytes(content: bytes, name: str, path: Path) -> OnnxBackbone:
         if not proto.graph.node:
             raise ValueError("it has no operations")
     except Exception as problem:  # protobuf's exception is not part of any interface
-        raise UserError(f"the backbone {path} is no ONNX file or damaged ({cause(problem)}): get it again.") from None
+        raise UserError(
+            f"the backbone {path} is no ONNX file or damaged ({cause(problem)}): download it again."
+        ) from None
     if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in proto.graph.initializer):
         raise UserError(f"the backbone {path} keeps its weights in other files: save it as one file.")
     metadata = {entry.key: entry.value for entry in proto.metadata_props}
@@ -131,7 +135,7 @@ def _text(path: Path) -> str:
 
 
 def _check_input(proto: Any, preparation: Preparation, path: Path) -> int | None:
-    """Refuse a model that cannot take prepared items; the size of its batches if that is fixed."""
+    """Return the fixed size of the model's batches, if any; a UserError if it cannot take prepared items."""
     weights = {tensor.name for tensor in proto.graph.initializer}
     inputs = [value for value in proto.graph.input if value.name not in weights]
     if len(inputs) != 1:

@@ -14,7 +14,7 @@ from PIL import Image
 from ict.base.errors import UserError
 from ict.data.user.image_file import square
 
-Rows = Sequence[NDArray[Any]] | NDArray[Any]  # prepared items
+PreparedItems = Sequence[NDArray[Any]] | NDArray[Any]
 LARGEST = 1024  # pixels of a side
 LONGEST = 8192  # tokens of a text
 
@@ -58,7 +58,7 @@ class Pixels:
 
     @property
     def example(self) -> NDArray[Any]:
-        """Two prepared items, made up."""
+        """Two prepared items with random pixels."""
         return np.random.default_rng(0).integers(0, 256, (2, self.size, self.size, 3), dtype=np.uint8)
 
     def prepare(self, item: Any) -> NDArray[np.uint8]:
@@ -70,7 +70,7 @@ class Pixels:
             )
         return square(Image.fromarray(pixels.reshape(pixels.shape[:2]) if gray else pixels).convert("RGB"), self.size)
 
-    def batch(self, rows: Rows) -> NDArray[np.uint8]:
+    def batch(self, rows: PreparedItems) -> NDArray[np.uint8]:
         """Prepared items as one array."""
         if not len(rows):
             return np.empty((0, self.size, self.size, 3), np.uint8)
@@ -106,7 +106,7 @@ class Tokens:
         _check_text(item)
         return np.array(self._encoder.encode(item).ids or [self.pad], np.int64)
 
-    def batch(self, rows: Rows) -> NDArray[np.int64]:
+    def batch(self, rows: PreparedItems) -> NDArray[np.int64]:
         """Prepared items as one array, filled up to the longest."""
         return _filled_up(rows, self.pad)
 
@@ -154,7 +154,7 @@ class Words:
         numbers = {self._numbers[word] for word in self._analyze(item) if word in self._numbers}
         return np.array(sorted(numbers) or [0], np.int64)
 
-    def batch(self, rows: Rows) -> NDArray[np.int64]:
+    def batch(self, rows: PreparedItems) -> NDArray[np.int64]:
         """Prepared items as one array, filled up to the longest."""
         return _filled_up(rows, 0)
 
@@ -194,7 +194,7 @@ def _check_text(item: Any) -> None:
         raise UserError(f"a text is {item!r}: give strings.")
 
 
-def _filled_up(rows: Rows, pad: int) -> NDArray[np.int64]:
+def _filled_up(rows: PreparedItems, pad: int) -> NDArray[np.int64]:
     batch = np.full((len(rows), max(map(len, rows), default=1)), pad, np.int64)
     for row, ids in zip(batch, rows, strict=True):
         row[: len(ids)] = ids

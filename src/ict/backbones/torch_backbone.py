@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ict.backbones.backbone import Features, embed_in_batches
 from ict.backbones.conversion import convert
-from ict.backbones.preparation import Pixels, Preparation, Rows
+from ict.backbones.preparation import Pixels, Preparation, PreparedItems
 from ict.base.array_types import Array
 
 _BATCH = {"cpu": 32, "cuda": 256}
@@ -56,7 +56,7 @@ class TorchBackbone:
     def prepare(self, item: Any) -> Array:
         return self.preparation.prepare(item)
 
-    def embed(self, rows: Rows) -> Features:
+    def embed(self, rows: PreparedItems) -> Features:
         return embed_in_batches(self._run, rows, self.preparation, _BATCH[self.device.type], self.name)
 
     def onnx(self) -> bytes:

@@ -1,7 +1,7 @@
 """Features of texts without a pretrained network: TF-IDF and a truncated SVD, fitted to the texts at hand.
 
-A word counts once in a text, so both together are a sum over a table with a row for each word, which is a network like
-any other: it is saved and exported like one.
+A word counts once in a text, so TF-IDF and SVD together are a sum of rows of a table with one row for each word. So
+they are a network with an embedding layer, which is saved and exported like any other.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Pretrained features of the user's own photos and texts, and the cache that remembers them."""
+"""Pretrained features of the user's own photos and texts, and their cache."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +20,10 @@ def embed(
     skip_bad: SkipBad = False,
     device: DeviceName = "auto",
 ) -> None:
-    """Turn photos or texts into features by a pretrained network. Write arrays features, names and labels."""
+    """Turn photos or texts into features with a pretrained network.
+
+    Writes the arrays 'features', 'names' and 'labels' into one file.
+    """
     from ict.cli.outside import find_beside_caller
     from ict.experiment.console import count_bar
     from ict.fit.embed import embed_files
@@ -35,12 +38,12 @@ def embed(
 def cache(
     clear: Annotated[bool, typer.Option("--clear", help="Remove everything that the cache holds.")] = False,
 ) -> None:
-    """Show where decoded images and features are remembered and how much they take. $ICT_CACHE_LIMIT is in GB."""
+    """Show the folder and the size of the cache of decoded images and features. $ICT_CACHE_LIMIT, in GB, limits it."""
     from ict.data.user import array_cache
 
     folder = array_cache.cache_folder()
     if folder is None:
-        typer.echo("no cache: there is no home folder; name one by ICT_CACHE")
+        typer.echo("no cache: there is no home folder; name a folder with ICT_CACHE")
         return
     if clear:
         typer.echo(f"{folder}: {array_cache.clear() / 1e6:.1f} MB removed")

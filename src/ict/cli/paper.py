@@ -31,8 +31,8 @@ def table(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Folder with result files of runs.",
-            show_default="the runs of the package and those under results",
+            help="Folder with result files of runs. [default: the package's runs and those in results]",
+            show_default=False,
         ),
     ] = None,
 ) -> None:

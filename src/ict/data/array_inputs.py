@@ -9,8 +9,8 @@ from ict.base.array_types import Array
 from ict.base.errors import UserError
 
 _FEW = (1, 2, 3, 4)  # channels
-TINY = 1e-12  # length below which an example is left in the center
-_EMBEDDED = 100  # features, from which on they may be those of a pretrained network
+TINY = 1e-12  # length below which an example is not scaled, so that it stays in the center
+_EMBEDDED = 100  # the fewest features that may be those of a pretrained network
 _SPREAD = 30.0  # largest ratio between deviations of features on one scale
 _CHUNK = 2**24  # numbers converted to float64 at a time: memory may not hold all examples in that form
 
@@ -19,7 +19,7 @@ _CHUNK = 2**24  # numbers converted to float64 at a time: memory may not hold al
 class ArrayInputs:
     """Converts examples of one shape to float32 [n, features] or [n, c, h, w] with zero mean and unit deviation.
 
-    Features of a pretrained network are centered instead, and every example is brought to the same length.
+    Features of a pretrained network are centered instead, and every example is scaled to the same length.
     """
 
     shape: tuple[int, ...]  # of one example in the user's array
@@ -27,7 +27,7 @@ class ArrayInputs:
     mean: list[float]  # one number, or one per feature
     std: list[float]
     same_length: bool = False
-    blocks: tuple[int, ...] = ()  # numbers of features that are brought to the same length each; none: all together
+    blocks: tuple[int, ...] = ()  # numbers of features in each block that is scaled to one length; none: a single block
 
     def __post_init__(self) -> None:
         mean, std = np.asarray(self.mean, np.float64), np.asarray(self.std, np.float64)
@@ -58,23 +58,23 @@ class ArrayInputs:
 
     @property
     def length(self) -> float:
-        """Of every example where all have the same: then a feature's deviation is about 1."""
+        """The length that examples are scaled to, at which a feature's deviation is about 1."""
         return float(np.sqrt(self.shape[0]))
 
     @property
     def block_slices(self) -> tuple[slice, ...]:
-        """Where each block's features are."""
+        """The slice of each block's features."""
         ends = np.cumsum(self.blocks or self.shape[:1]).tolist()
         return tuple(slice(start, end) for start, end in zip([0, *ends], ends, strict=False))
 
     @property
     def block_length(self) -> float:
-        """Of an example's part in each block, so that blocks weigh the same."""
+        """The length of an example's features in each block, the same for all, so that blocks weigh the same."""
         return self.length / float(np.sqrt(max(len(self.blocks), 1)))
 
 
 def fit_features(x: Array, n_beside: int = 0) -> ArrayInputs:
-    """For a backbone's features, with `n_beside` pixels behind them that weigh as much."""
+    """The scaling of a backbone's features, followed by `n_beside` pixels with the same weight."""
     blocks = (x.shape[1] - n_beside, n_beside) if n_beside else ()
     return ArrayInputs(tuple(x.shape[1:]), False, _moments(x, 0)[0].tolist(), [1.0], True, blocks)
 

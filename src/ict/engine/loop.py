@@ -124,9 +124,9 @@ def _validate(program: Program, state: State, watch: Watch) -> Record:
 def _stop_requests(insistent: bool = False) -> Iterator[Callable[[], int]]:
     """Turn the first SIGINT, SIGTERM or SIGHUP into a request: no update is cut in two. The second acts at once.
 
-    What it yields gives the signal's number, 0 before there was one.
+    Yields a function that returns the signal's number, 0 before there was one.
 
-    `insistent`: a launcher forwards signals that the process already got, and kills it in the end. So all are requests.
+    `insistent`: no signal acts at once, since a launcher repeats signals that the process already got.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: 0

@@ -142,7 +142,7 @@ class Train(Section):
     steps: int = 1000
     labeled_batch: int = 100
     unlabeled_batch: int = 100
-    layout: Literal["apart", "joined", "within"] = "apart"  # see below
+    layout: Literal["apart", "joined", "within"] = "apart"  # see above
     labeled_order: Literal["reshuffled", "repeated", "replaced"] = "reshuffled"  # see above
     pair_groups: int = 1  # pairs are formed within this many equal parts of a batch
     weight: float = 100.0  # w_max
@@ -166,7 +166,7 @@ class Train(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class Anchor(Section):
-    """Which experts hold the targets of unlabeled examples, and how much of those targets is theirs."""
+    """The experts that anchor the targets of unlabeled examples, and their share in the targets."""
 
     experts: Later[Literal["table", "features", "graph"]] = "table"
     trees: Later[int] = 200  # in each of the table's two ensembles

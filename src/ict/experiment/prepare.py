@@ -47,7 +47,7 @@ class Job:
     transform: InputTransform
     program: Program
     state: State
-    prior: Tensor | None = None  # what experts say of the training examples, where the algorithm asks for it
+    prior: Tensor | None = None  # the experts' probabilities for the training examples, if the algorithm needs them
 
     @property
     def valid(self) -> Examples:

@@ -1,4 +1,4 @@
-"""The content of result.json: the only module that names its keys and recognizes a result among other JSON files.
+"""The content of result.json: what a result has, how one is made and recognized. No other module knows that.
 
 Imports no torch, so that printing results needs none.
 """

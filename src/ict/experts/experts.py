@@ -11,12 +11,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ict.base.array_types import Array, Labels
+from ict.base.array_types import Array, Labels, Rows
 from ict.base.errors import UserError
 from ict.base.fields import check_fields, positive
 from ict.data.labels import UNLABELED
 from ict.experts import classical
-from ict.experts.folds import Rows, groups_of_classes, hidden_folds
+from ict.experts.folds import groups_of_classes, hidden_folds
 from ict.experts.graph import GRAPH, GRAPH_LIMIT, GraphPropagation, Neighbors, find_neighbors
 from ict.experts.mixture import mixture_weights
 from ict.experts.temperature import fit_temperature, tempered

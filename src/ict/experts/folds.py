@@ -11,10 +11,10 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from sklearn.utils import check_random_state
 
+from ict.base.array_types import Rows
 from ict.base.errors import UserError
 from ict.data.labels import UNLABELED, is_unlabeled
 
-Rows = NDArray[np.intp]
 _ATTEMPTS = 10  # divisions of groups, of which the first that leaves every class in training is taken
 
 

@@ -28,8 +28,8 @@ def joined(backbone: bytes, student: Any, student_input: str, beside: tuple[int,
     return onnx.compose.merge_models(first, student, io_map=[(made, student_input)])
 
 
-def made_up(embed: Embedder, beside: tuple[int, ...], n: int) -> tuple[list[Array], Array]:
-    """What the joined model gets for `n` made-up items, and what the student gets for them."""
+def example_inputs(embed: Embedder, beside: tuple[int, ...], n: int) -> tuple[list[Array], Array]:
+    """`n` items as the joined model gets them, and as the student gets them."""
     preparation = embed.backbone.preparation
     rows = np.resize(preparation.example, (n, *preparation.example.shape[1:]))
     features = embed.backbone.embed(rows)

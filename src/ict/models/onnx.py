@@ -15,13 +15,13 @@ from ict.base.array_types import Array
 from ict.base.errors import UserError
 from ict.base.files import check_place, read_json, replacing
 from ict.data.array_inputs import TINY, ArrayInputs
-from ict.models.joined_onnx import joined, made_up
+from ict.models.joined_onnx import example_inputs, joined
 from ict.models.saved_model import SavedModel, load_model
 from ict.models.trained_network import TrainedNetwork
 from ict.networks.onnx_graph import OPSET, Run, graph_of, package, runtime
 
 EXAMPLES = "examples"  # the name of the input
-Case = tuple[list[Array], Array]  # what an exported model gets, and the examples that its network is fitted to
+Case = tuple[list[Array], Array]  # the inputs of an exported model, and the same examples as its network gets them
 _SIZES = (1, 2, 7)  # of batches
 TOLERANCE = 1e-5  # for a probability; for a logit, relative to the largest if that is above 1
 
@@ -77,7 +77,7 @@ def export_onnx(folder: Path, out: Path, allow_code: Collection[str] = (), backb
         embed, beside = model.backbone.open("cpu", backbone), model.backbone.beside
         proto = joined(embed.backbone.onnx(), proto, EXAMPLES, beside)
         names = [value.name for value in proto.graph.input]
-        cases = [made_up(embed, beside, n) for n in _SIZES]
+        cases = [example_inputs(embed, beside, n) for n in _SIZES]
         what = f"{' and '.join(names)} for {model.backbone.name}"
     proto.doc_string = f"Exported by ict {__version__}."
     onnx.helper.set_model_props(proto, {"classes": json.dumps(model.classes), "ict": __version__})

@@ -25,7 +25,7 @@ class MLP(Staged):
 
 
 class Linear(Staged):
-    """Logistic regression as a network. Inputs further than `cut` from 0 are taken to be there."""
+    """Logistic regression as a network. Inputs are clipped to `cut` on both sides of 0."""
 
     def __init__(self, shape: tuple[int, ...], n_classes: int, *, cut: float = 8.0) -> None:
         positive(cut=cut)
@@ -60,9 +60,9 @@ def _hidden(n_in: int, n_out: int, p: float) -> tuple[nn.Module, ...]:
 
 
 class NormMLP(Staged):
-    """`depth` hidden layers with layer norm, which needs no batch: an example's answer is its own in training too.
+    """`depth` hidden layers with layer norm, so that an output does not depend on the batch, in training too.
 
-    Inputs further than `cut` from 0 are taken to be there: of standardized features those are outliers.
+    Inputs are clipped to `cut` on both sides of 0: beyond that, standardized features are outliers.
     """
 
     def __init__(

@@ -48,14 +48,14 @@ def graph_of(network: nn.Module, example: Array, inputs: str, outputs: Sequence[
 
 
 def runtime(model: bytes, *inputs: str) -> tuple[Run, str]:
-    """What runs an ONNX model here, and its name: onnxruntime, else the slow reference of the onnx package."""
+    """A function that runs an ONNX model, and the runtime's name: onnxruntime, else onnx's slow reference evaluator."""
     try:
         onnxruntime = importlib.import_module("onnxruntime")
     except ImportError:
         session = importlib.import_module("onnx.reference").ReferenceEvaluator(
             package("onnx").load_model_from_string(model)
         )
-        return lambda *x: session.run(None, dict(zip(inputs, x, strict=True))), "the reference of onnx"
+        return lambda *x: session.run(None, dict(zip(inputs, x, strict=True))), "onnx's reference evaluator"
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3  # hides warnings about graphs that run correctly

@@ -66,8 +66,8 @@ def compare(
         for seed, entry in order
     ]
     workers = 1 if on_gpu else os.cpu_count() or 1
-    with watch(tasks, [entry.recipe.name for entry in entries], workers) as seen:
-        results = run_all(tasks, workers, seen.progress, seen.finished, keep_diverged=True)
+    with watch(tasks, [entry.recipe.name for entry in entries], workers) as live:
+        results = run_all(tasks, workers, live.progress, live.finished, keep_diverged=True)
     summary = _summary(task, entries, results, provenance(target) | {"threads": THREADS})
     write_json(out / "compare.json", summary)
     write_atomic(out / "compare.md", f"{table(summary)}\n".encode())

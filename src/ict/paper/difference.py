@@ -1,7 +1,7 @@
 """Differences between mean test errors with their 95 % intervals: from a number of the paper, and between two methods.
 
-From the paper by Welch's t-test, which takes neither deviation for the other's; both are those of a sample (n - 1).
-Between methods that ran the same seeds by the paired t-test.
+Those from the paper are by Welch's t-test, which allows unequal variances; standard deviations are of samples (n - 1).
+Those between methods, which ran the same seeds, are by the paired t-test.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,10 @@ PAPERS_RUNS = 3  # behind each number of ICT that the paper reports
 
 @dataclass(frozen=True)
 class Difference:
-    """Of the first less the second, in percentage points; one run, or a number without a deviation, has no interval."""
+    """The first mean minus the second, in percentage points.
+
+    It has no interval for a single run or a number without a standard deviation.
+    """
 
     points: float
     low: float | None = None
@@ -35,7 +38,7 @@ class Difference:
 
 
 def from_paper(errors: Sequence[float], paper: Reported) -> Difference:
-    """Of test errors in percent, one for each seed."""
+    """From the paper's number, of our test errors in percent, one for each seed."""
     points = fmean(errors) - paper.mean
     if paper.std is None or len(errors) < 2:
         return Difference(points)
@@ -52,7 +55,7 @@ def from_paper(errors: Sequence[float], paper: Reported) -> Difference:
 
 
 def paired(errors: Sequence[float], others: Sequence[float]) -> Difference:
-    """Of two methods' test errors in percent, by seed."""
+    """Between two methods, of their test errors in percent, by seed."""
     points = fmean(errors) - fmean(others)
     if len({error - other for error, other in zip(errors, others, strict=True)}) < 2:
         return Difference(points)

@@ -56,7 +56,7 @@ class Cell:
     fast: Ours | None = None
 
 
-Rows = list[tuple[str, list[Cell]]]  # each row's title and cells
+TableRows = list[tuple[str, list[Cell]]]  # each row's title and cells
 
 
 def table(name: str, format: Format = "text", folder: Path | None = None) -> str:
@@ -170,7 +170,7 @@ def compared(name: str, ours: Ours) -> list[str]:
     return [name, f"{d.points:+.2f}", d.interval, p, d.verdict, our_runs.history_in_words(name)]
 
 
-def _comparisons(printed: Table, rows: Rows) -> list[list[str]]:
+def _comparisons(printed: Table, rows: TableRows) -> list[list[str]]:
     return [
         [title, column, *compared(recipe, ours)]
         for title, cells in rows
@@ -190,12 +190,12 @@ def _texts(cell: Cell) -> tuple[str, str, str]:
     )
 
 
-def _lines(rows: Rows) -> list[list[str]]:
+def _lines(rows: TableRows) -> list[list[str]]:
     """The strings of each row: its title, then its cells."""
     return [[title, *(text for cell in cells for text in _texts(cell))] for title, cells in rows]
 
 
-def _text(printed: Table, rows: Rows) -> str:
+def _text(printed: Table, rows: TableRows) -> str:
     above = ["", *(text for column in printed.columns for text in (column, "", ""))]
     heads = ["method", *(_HEADS * len(printed.columns))]
     lines = [above, heads, *_lines(rows)]
@@ -208,7 +208,7 @@ def _text(printed: Table, rows: Rows) -> str:
             *_aligned([_COMPARED_HEADS[:-1], *(c[:-1] for c in compared)]),
         ]
         histories = {recipe: history for _, _, recipe, *_, history in compared if history}
-        text += [line for recipe, told in histories.items() for line in ("", *textwrap.wrap(f"{recipe}: {told}", 100))]
+        text += [line for recipe, past in histories.items() for line in ("", *textwrap.wrap(f"{recipe}: {past}", 100))]
     return "\n".join(text)
 
 
@@ -218,7 +218,7 @@ def _aligned(lines: list[list[str]]) -> list[str]:
     return [line.rstrip() for line in padded]
 
 
-def _markdown(printed: Table, rows: Rows) -> str:
+def _markdown(printed: Table, rows: TableRows) -> str:
     heads = ["method", *(f"{column}: {what}" for column in printed.columns for what in _HEADS)]
     parts = [printed.title, markdown(heads, _lines(rows))]
     if compared := _comparisons(printed, rows):
@@ -232,7 +232,7 @@ def markdown(heads: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _csv(printed: Table, rows: Rows) -> str:
+def _csv(printed: Table, rows: TableRows) -> str:
     """One line per cell, with plain numbers for a spreadsheet."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -256,7 +256,7 @@ def _csv(printed: Table, rows: Rows) -> str:
     return out.getvalue().rstrip("\n")
 
 
-def _json(printed: Table, rows: Rows) -> str:
+def _json(printed: Table, rows: TableRows) -> str:
     def ours(found: Ours | None) -> dict[str, Any] | None:
         if found is None:
             return None

@@ -15,6 +15,7 @@ from rich.table import Table
 from ict.base.errors import UserError
 from ict.experiment.console import percent
 from ict.experiment.live_table import clock
+from ict.experiment.result import was_tested
 from ict.studies.trial import TrialSnapshot
 
 _ENDED = 5  # finished trials in the table
@@ -125,8 +126,8 @@ def _ending(trial: TrialSnapshot) -> str:
     if trial.outcome == "pruned":
         return f"pruned at validation error {percent(next(reversed(trial.curve.values()), None))}"
     result = trial.notes.get("result", {})
-    kind = "test" if result.get("tested") else "validation"
-    return f"{kind} error {percent(result.get('test_error' if result.get('tested') else 'valid_error'))}"
+    kind = "test" if was_tested(result) else "validation"
+    return f"{kind} error {percent(result.get('test_error' if kind == 'test' else 'valid_error'))}"
 
 
 def _group(trial: TrialSnapshot) -> str:

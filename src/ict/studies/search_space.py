@@ -84,7 +84,7 @@ def read_space(recipe: Recipe, texts: Iterable[str]) -> Space:
     All values that a trial may get are checked against the recipe, so that a mistake is reported before anything runs.
     """
     recipe = recipe.resolved()
-    params = [_param(recipe, text) for text in texts] or _papers(recipe)
+    params = [_param(recipe, text) for text in texts] or _paper_grid(recipe)
     named = [param.key for param in params]
     for key in named:
         if named.count(key) > 1:
@@ -100,7 +100,7 @@ def apply(recipe: Recipe, values: Mapping[str, Value]) -> Recipe:
     return change(recipe, [f"{key}={value}" for key, value in values.items()])
 
 
-def _papers(recipe: Recipe) -> list[Choices | Range]:
+def _paper_grid(recipe: Recipe) -> list[Choices | Range]:
     """The paper's grid, restricted to the parameters that have an effect in the recipe."""
     algorithm = recipe.algorithm
     known = keys(recipe).keys() & PAPER.keys()

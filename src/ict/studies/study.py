@@ -64,7 +64,7 @@ class Claim:
 class Study:
     def __init__(self, storage: Storage, name: str, grace: float) -> None:
         self.storage, self.name, self.grace = storage, name, grace
-        self._heard: dict[int, tuple[Any, float]] = {}  # by trial: its last heartbeat, and when that was first seen
+        self._last_beats: dict[int, tuple[Any, float]] = {}  # by trial: its heartbeat, and when that was first seen
         with storage.explain_errors():
             self._optuna = storage.connect()
 
@@ -205,12 +205,12 @@ class Study:
         running = self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
         for trial in running:
             signs = [trial.user_attrs.get(name) for name in ("worker", "progress")]
-            heard, since = self._heard.get(trial.number, (None, now))
-            if heard != signs:
-                self._heard[trial.number] = (signs, now)
+            beat, since = self._last_beats.get(trial.number, (None, now))
+            if beat != signs:
+                self._last_beats[trial.number] = (signs, now)
             elif now - since > self.grace:
                 self._optuna.set_trial_state_values(trial._trial_id, TrialState.WAITING)
-                del self._heard[trial.number]
+                del self._last_beats[trial.number]
 
 
 class Pulse:

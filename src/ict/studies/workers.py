@@ -164,12 +164,12 @@ def work(plan: StudyPlan, gpu: str | None = None, pipe: Pipe | None = None) -> N
     began, timeout = time.monotonic(), plan.place.timeout
     with plan.study() as study:
         while timeout is None or time.monotonic() - began < timeout:
-            claim = _patiently(lambda: study.claim(plan.distributions, plan.sampler, {"gpu": gpu}))
+            claim = _retrying(lambda: study.claim(plan.distributions, plan.sampler, {"gpu": gpu}))
             if claim is not None:
                 with suppress(FolderInUse):  # by a worker that was only suspended; it will raise Lost and leave
                     _run(plan, study, claim, pipe)
                     continue
-            elif all(trial.finished for trial in _patiently(study.snapshots)):
+            elif all(trial.finished for trial in _retrying(study.snapshots)):
                 return
             _end_with_parent(pipe)
             time.sleep(min(1.0, plan.place.grace / 10))
@@ -219,7 +219,7 @@ def _run(plan: StudyPlan, study: Study, claim: Claim, pipe: Pipe | None) -> None
         raise
     except (FolderInUse, CannotWrite, OSError):  # the place is at fault, such as a full disk, and not the trial
         with suppress(Lost):
-            _patiently(lambda: study.release(claim))
+            _retrying(lambda: study.release(claim))
         raise
     except UserError as problem:
         _hand_in(study, claim, "failed", None, progress=progress, error=str(problem))
@@ -227,7 +227,7 @@ def _run(plan: StudyPlan, study: Study, claim: Claim, pipe: Pipe | None) -> None
         _hand_in(study, claim, "failed", None, progress=progress, error=f"{type(problem).__name__}: {problem}")
         raise
     except BaseException:
-        with _deaf(), suppress(Lost, StorageError):
+        with _ignoring_signals(), suppress(Lost, StorageError):
             study.release(claim)
         raise
 
@@ -247,10 +247,10 @@ def _judge(
 def _hand_in(study: Study, claim: Claim, outcome: Any, value: float | None, **notes: Any) -> None:
     """Finish a trial, unless another worker has."""
     with suppress(Lost):
-        _patiently(lambda: study.finish(claim, outcome, value, **notes))
+        _retrying(lambda: study.finish(claim, outcome, value, **notes))
 
 
-def _patiently(attempt: Callable[[], Answer]) -> Answer:
+def _retrying(attempt: Callable[[], Answer]) -> Answer:
     """Retry for about two minutes while the database cannot be reached."""
     for seconds in _PATIENCE:
         try:
@@ -267,7 +267,7 @@ def _end_with_parent(pipe: Pipe | None) -> None:
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
+def _ignoring_signals() -> Iterator[None]:
     """Ignore signals inside, so that a second one cannot stop a worker that is giving back its trial."""
     if threading.current_thread() is not threading.main_thread():
         yield
