@@ -8,7 +8,7 @@ from typing import Self
 
 from ict.base.errors import CannotWrite, UserError
 from ict.base.files import check_place, sync_folder
-from ict.base.lock import locked
+from ict.base.folder_lock import locked
 from ict.base.reading import check_file
 from ict.data.user.answers import COLUMNS, HEADER, Answer, as_lines, read_answers
 
