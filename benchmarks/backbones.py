@@ -1,27 +1,31 @@
 """Fits on a backbone's features beside logistic regression on the same features and on pixels or words.
 
-    python benchmarks/backbones.py --data DIR --out results/backbones.json [--seeds 3] [--parts accuracy,rate,files]
+    python benchmarks/backbones.py --data DIR --out results/backbones.json [--seeds 5] [--workers 4]
+        [--parts accuracy,rate,files] [--features FOLDER]
 
-DIR holds CIFAR-10; the descriptions are those of `apt-cache dumpavail` on Debian. Everything runs in one thread.
-An interrupted run goes on.
+DIR holds CIFAR-10; the descriptions are those of `apt-cache dumpavail` on Debian. Features are computed once and kept
+in FOLDER, for machines without the backbones. Every process has one thread. An interrupted run goes on.
 """
 
 import argparse
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from PIL import Image
+from scipy import sparse
 from sklearn.datasets import load_digits
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -29,22 +33,27 @@ from sklearn.linear_model import LogisticRegression
 from ict.backbones import PHOTOS, open_backbone
 from ict.backbones.efficientnet_lite0 import by_torch
 from ict.backbones.embedder import Embedder
+from ict.base.array_types import Array
+from ict.base.files import write_atomic
 from ict.data.array_inputs import fit_features
 from ict.data.cifar10 import cifar10
+from ict.estimators import AUTO
+from ict.estimators.auto import choose
 from ict.estimators.embedding import METHOD, on_features
 from ict.estimators.fitter import Fitter
 from ict.experiment.provenance import provenance
 
-Array = NDArray[Any]
 POOL, TEST = 3000, 2000  # examples to train on, most of them without a label, and to test on
-SECTIONS, TEXTS = 10, 6000  # largest sections, descriptions
+SECTIONS = 10  # the largest ones
+WRITE_EVERY = 20  # cells
+BESIDE_SEEDS = 2  # on which photos in color are fitted with their pixels beside the features
 PHOTO_FILES, WIDE, HIGH = 2000, 1024, 768
 GRAY_BACKGROUND = 16  # gray levels of a digit
 
 
 class Task(NamedTuple):
-    features: Array
-    raw: Any  # pixels [n, numbers], or a sparse matrix of words
+    features: Array  # float16, so that a file of them is small
+    raw: Any  # pixels uint8 [n, numbers], or a sparse matrix of words
     labels: Array
 
 
@@ -58,10 +67,10 @@ class Cell(NamedTuple):
 def photos(folder: Path) -> Task:
     """Some images of CIFAR-10."""
     train = cifar10(folder, 0).train
-    rows = np.random.default_rng(0).permutation(len(train))[: 2 * (POOL + TEST)]
+    rows = np.random.default_rng(0).permutation(len(train))[: POOL + TEST]
     images = np.ascontiguousarray(train.x.numpy()[rows].transpose(0, 2, 3, 1))
     features = Embedder(open_backbone(PHOTOS, "cpu")).images(images)
-    return Task(features, images.reshape(len(images), -1) / 255.0, train.y.numpy()[rows])
+    return Task(features.astype(np.float16), images.reshape(len(images), -1), train.y.numpy()[rows])
 
 
 def digits() -> Task:
@@ -69,7 +78,7 @@ def digits() -> Task:
     found = load_digits()
     images = np.rint(found.images * 255 / GRAY_BACKGROUND).astype(np.uint8)
     features = Embedder(open_backbone(PHOTOS, "cpu")).images(images)
-    return Task(features, images.reshape(len(images), -1) / 255.0, found.target)
+    return Task(features.astype(np.float16), images.reshape(len(images), -1), found.target)
 
 
 def descriptions(backbone: str) -> Task:
@@ -83,10 +92,33 @@ def descriptions(backbone: str) -> Task:
             found[text] = fields["Section"].rpartition("/")[2]
     largest = [name for name, _ in Counter(found.values()).most_common(SECTIONS)]
     some = sorted(text for text, section in found.items() if section in largest)
-    texts = [some[i] for i in np.random.default_rng(0).permutation(len(some))[:TEXTS]]
+    texts = [some[i] for i in np.random.default_rng(0).permutation(len(some))[: POOL + TEST]]
     embed = Embedder(None if backbone == "tfidf" else open_backbone(backbone, "cpu"))
     labels = np.array([largest.index(found[text]) for text in texts])
-    return Task(embed.texts(texts, None, None), TfidfVectorizer(sublinear_tf=True).fit_transform(texts), labels)
+    words = TfidfVectorizer(sublinear_tf=True).fit_transform(texts)
+    return Task(embed.texts(texts, None, None).astype(np.float16), words, labels)
+
+
+@cache
+def load(data: str, cifar: Path | None, kept: Path) -> Task:
+    """The examples of a data set, from the folder `kept` if they are there."""
+    path = kept / f"{data.replace(', ', '-')}.npz"
+    if not path.exists():
+        make: dict[str, Callable[[], Task]] = {
+            "cifar10": lambda: photos(cifar or Path()),
+            "digits": digits,
+            "descriptions, minilm": lambda: descriptions("minilm"),
+            "descriptions, tfidf": lambda: descriptions("tfidf"),
+        }
+        task = make[data]()
+        kept.mkdir(parents=True, exist_ok=True)
+        arrays = {"raw": task.raw}
+        if sparse.issparse(task.raw):
+            arrays = {name: getattr(task.raw, name) for name in ("data", "indices", "indptr", "shape")}
+        np.savez_compressed(path, features=task.features, labels=task.labels, **arrays)
+    found = np.load(path)
+    raw = found["raw"] if "raw" in found else sparse.csr_matrix((found["data"], found["indices"], found["indptr"]))
+    return Task(found["features"], raw, found["labels"])
 
 
 def split(task: Task, cell: Cell) -> tuple[Array, Array, Array]:
@@ -101,39 +133,54 @@ def split(task: Task, cell: Cell) -> tuple[Array, Array, Array]:
     return train, labels, test
 
 
-def accuracies(task: Task, cell: Cell, beside: bool, steps: int | None) -> dict[str, Any]:
+def accuracies(cell: Cell, cifar: Path | None, kept: Path, steps: int | None) -> dict[str, Any]:
     """Fractions of right answers on the test rows, and CPU seconds of each fit."""
+    torch.set_num_threads(1)
+    task = load(cell.data, cifar, kept)
     train, labels, test = split(task, cell)
     known, truth = train[labels >= 0], task.labels[test]
-    unit = task.features - task.features[train].mean(0)
+    features = task.features.astype(np.float32)
+    unit = features - features[train].mean(0)
     unit = unit / np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-12)
+    of_pixels = task.raw.dtype == np.uint8
+    raw = task.raw / 255.0 if of_pixels else task.raw
     accuracy, seconds = {}, {}
 
     def add(name: str, fit: Callable[[], Callable[[Any], Array]], rows: Any) -> None:
         began = time.process_time()
-        predict = fit()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            predict = fit()
         seconds[name] = round(time.process_time() - began, 2)
         accuracy[name] = float((predict(rows) == truth).mean())
 
     def logistic(x: Any, c: float) -> Callable[[], Callable[[Any], Array]]:
         return lambda: LogisticRegression(C=c, max_iter=1000).fit(x[known], task.labels[known]).predict
 
-    def anchored(x: Array, n_beside: int = 0) -> Callable[[], Callable[[Any], Array]]:
+    def ours(method: str, x: Array, n_beside: int = 0) -> Callable[[], Callable[[Any], Array]]:
         def fit() -> Callable[[Any], Array]:
             inputs = fit_features(x[train], n_beside)
-            fitter = on_features(Fitter(steps=steps, device="cpu"), METHOD)
-            model = fitter.fit(METHOD, inputs(x[train]), labels, cell.classes, cell.seed)
+            fitter, ready = on_features(Fitter(steps=steps, device="cpu"), method), inputs(x[train])
+            if method == AUTO:
+                model = choose(fitter, ready, labels, cell.classes, cell.seed).model
+            else:
+                model = fitter.fit(method, ready, labels, cell.classes, cell.seed)
             return lambda rows: model.predict_proba(inputs(rows)).argmax(1)
 
         return fit
 
     add("logistic regression on features", logistic(unit, 10.0), unit[test])
     for c in (0.01, 1.0):  # the better one is reported, which is in its favor
-        add(f"logistic regression on pixels or words, C={c:g}", logistic(task.raw, c), task.raw[test])
-    add("anchored ICT on features", anchored(task.features), task.features[test])
-    if beside:
-        both = np.concatenate([task.features, 255 * task.raw], axis=1).astype(np.float32)
-        add("anchored ICT on features and pixels", anchored(both, task.raw.shape[1]), both[test])
+        add(f"logistic regression on pixels or words, C={c:g}", logistic(raw, c), raw[test])
+    add("anchored ICT on features", ours(METHOD, features), features[test])
+    gray = cell.data == "digits"  # the default has pixels beside
+    if gray or (of_pixels and cell.classes == 10 and cell.labels in (4, 10) and cell.seed < BESIDE_SEEDS):
+        both = np.concatenate([features, task.raw], axis=1, dtype=np.float32)
+        add("anchored ICT on features and pixels", ours(METHOD, both, raw.shape[1]), both[test])
+    if gray:
+        add("ict fit", ours(AUTO, both, raw.shape[1]), both[test])
+    else:
+        add("ict fit", ours(AUTO, features), features[test])
     return {"part": "accuracy", **cell._asdict(), "accuracy": accuracy, "seconds": seconds}
 
 
@@ -217,10 +264,22 @@ def cells(seeds: int) -> Iterator[Cell]:
             yield Cell("digits", 10, n, seed)
 
 
+def write(arguments: argparse.Namespace, done: list[dict[str, Any]]) -> None:
+    """The result file, with the rows in one order."""
+    if arguments.out is None:
+        return
+    rows = sorted(done, key=lambda row: [str(row.get(key, "")).zfill(4) for key in ("part", *Cell._fields)])
+    settings = {"benchmark": "backbones", "seeds": arguments.seeds, "pool": POOL, "test": TEST}
+    content = settings | provenance(torch.device("cpu")) | {"rows": rows}
+    write_atomic(arguments.out, (json.dumps(content, indent=1) + "\n").encode())
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--data", type=Path, help="folder of CIFAR-10")
-    options.add_argument("--seeds", type=int, default=3)
+    options.add_argument("--seeds", type=int, default=5)
+    options.add_argument("--workers", type=int, default=1, help="processes of one thread each")
+    options.add_argument("--features", type=Path, default=Path("runs/benchmarks/features"), help="folder to keep them")
     options.add_argument("--parts", default="accuracy,rate,files")
     options.add_argument("--fast", action="store_true", help="few updates and files, to see that it runs")
     options.add_argument("--progress", type=Path, default=Path("runs/benchmarks/backbones.jsonl"))
@@ -248,27 +307,20 @@ def main() -> None:
     if "rate" in parts and not any(d["part"] == "rate" for d in done):
         keep(rate())
     if "accuracy" in parts:
-        tasks: dict[str, Task] = {}
-        load: dict[str, Callable[[], Task]] = {
-            "cifar10": lambda: photos(arguments.data),
-            "digits": digits,
-            "descriptions, minilm": lambda: descriptions("minilm"),
-            "descriptions, tfidf": lambda: descriptions("tfidf"),
-        }
         have = {tuple(d[key] for key in Cell._fields) for d in done if d["part"] == "accuracy"}
-        for cell in cells(arguments.seeds):
-            if cell in have:
-                continue
-            if cell.data not in tasks:
-                tasks[cell.data] = load[cell.data]()
-            task = tasks[cell.data]
-            beside = cell.data == "digits" or (cell.data == "cifar10" and cell.classes == 10 and cell.labels in (4, 10))
-            keep(accuracies(task, cell, beside and cell.seed < 2, 30 if arguments.fast else None))
-    if arguments.out:
-        settings = {"benchmark": "backbones", "seeds": arguments.seeds, "pool": POOL, "test": TEST}
-        arguments.out.write_text(
-            json.dumps(settings | provenance(torch.device("cpu")) | {"rows": done}, indent=1) + "\n"
+        missing = [cell for cell in cells(arguments.seeds) if cell not in have]
+        for data in dict.fromkeys(cell.data for cell in missing):
+            load(data, arguments.data, arguments.features)  # once, before the processes read it
+        measure = partial(
+            accuracies, cifar=arguments.data, kept=arguments.features, steps=30 if arguments.fast else None
         )
+        os.environ["OMP_NUM_THREADS"] = "1"  # for the processes, before they import NumPy
+        with multiprocessing.get_context("spawn").Pool(arguments.workers) as pool:
+            for i, measured in enumerate(pool.imap_unordered(measure, missing), 1):
+                keep(measured)
+                if i % WRITE_EVERY == 0:
+                    write(arguments, done)
+    write(arguments, done)
 
 
 if __name__ == "__main__":

@@ -1,18 +1,22 @@
 """What a CPU gains: the paths of this package against plainer ones, as ratios within one run.
 
-    python benchmarks/laptop.py --out results/laptop.json [--repeats 5]
+    git archive TAG | tar x -C EARLIER                # an earlier release, for the whole fit
+    python benchmarks/laptop.py --out results/laptop.json [--repeats 5] [--earlier EARLIER]
 
 One thread, CPU seconds, the median of a few repeats. An update is one of ICT with 100 labeled and 100 unlabeled images
 and the default network; plain is the loop of `examples/ict_from_scratch.py` with weights in torch's default layout.
+The whole fit is `ict fit` with its defaults, once by each release and in each mode.
 """
 
 import argparse
 import importlib
 import io
 import json
+import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from copy import deepcopy
@@ -24,11 +28,13 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
+from sklearn.datasets import load_digits
 from sklearn.neural_network import MLPClassifier
 from torch import Tensor, nn
 
 from ict import from_arrays
 from ict.base.array_types import Array
+from ict.base.files import write_atomic
 from ict.data.user.image_file import square
 from ict.engine.device import Mode, runs_fast, untouched_globals
 from ict.estimators.default_recipes import default_recipe
@@ -46,6 +52,7 @@ import ict_from_scratch as scratch
 CPU = torch.device("cpu")
 IMAGES = {"8x8 gray": (1, 8, 8), "28x28 gray": (1, 28, 28), "32x32 RGB": (3, 32, 32)}
 FILE_SIDES = (1024, 768)
+FITTED, FITTED_LABELS, FITTED_SIDE = 3100, 100, 28  # images of the whole fit
 
 
 def seconds(work: Callable[[], object], repeats: int) -> float:
@@ -257,15 +264,57 @@ def sizes(repeats: int) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--repeats", type=int, default=5)
-    arguments = parser.parse_args()
-    repeats = arguments.repeats
+def whole_fit(earlier: Path | None, steps: int | None) -> dict[str, Any]:
+    """CPU seconds and the largest memory of `ict fit` for gray images, made from digits by shifts and noise."""
+    found, draws = load_digits(), np.random.default_rng(0)
+    rows = draws.permutation(np.arange(FITTED) % len(found.target))
+    images = np.empty((FITTED, FITTED_SIDE, FITTED_SIDE), np.uint8)
+    for image, row in zip(images, rows, strict=True):
+        small = Image.fromarray((found.images[row] * 15).astype(np.uint8)).resize((20, 20), Image.Resampling.BICUBIC)
+        top, left = draws.integers(0, FITTED_SIDE - 20, 2)
+        image[:] = draws.integers(0, 40, image.shape)
+        image[top : top + 20, left : left + 20] |= np.asarray(small)
+    y = np.full(FITTED, -1)
+    for label in range(10):
+        some = np.flatnonzero(found.target[rows] == label)[: FITTED_LABELS // 10]
+        y[some] = label
+    sources = Path(__file__).parent.parent / "src"
+    runs = {"float32": (sources, "exact")}
+    if runs_fast("fast", CPU):
+        runs["bfloat16"] = (sources, "fast")
+    if earlier is not None:
+        runs["earlier"] = (earlier / "src", "exact")
+    costs = {}
+    with tempfile.TemporaryDirectory() as place:
+        np.savez(Path(place) / "digits.npz", x=images, y=y)
+        for name, (source, mode) in runs.items():
+            command = [sys.executable, "-m", "ict", "fit", "digits.npz", "--out", name]
+            command += ["--mode", mode] if mode == "fast" else []  # no option of the earlier release
+            command += ["--steps", str(steps)] if steps else []
+            environment = os.environ | {"PYTHONPATH": str(source), "OMP_NUM_THREADS": "1", "ICT_CACHE": place}
+            process = subprocess.Popen(command, cwd=place, env=environment, stdout=subprocess.DEVNULL)
+            _, status, used = os.wait4(process.pid, 0)
+            if status:
+                raise RuntimeError(f"{' '.join(command)} ended with status {status}")
+            about = json.loads((Path(place) / name / "config.json").read_text())["about"]
+            costs[name] = {"cpu_seconds": round(used.ru_utime + used.ru_stime, 1), "method": about["method"]}
+            print(name, costs[name], flush=True)
+    found_ratios = {
+        f"{name} over earlier": round(costs[name]["cpu_seconds"] / costs["earlier"]["cpu_seconds"], 2)
+        for name in costs
+        if "earlier" in costs and name != "earlier"
+    }
+    return {"images": FITTED, "labels": FITTED_LABELS, "side": FITTED_SIDE, "steps": steps, **costs, **found_ratios}
+
+
+def write(path: Path, content: dict[str, Any]) -> None:
+    write_atomic(path, (json.dumps(content, indent=2) + "\n").encode())
+
+
+def ratios(repeats: int) -> dict[str, Any]:
     with untouched_globals(CPU, 1):
         sklearn, ours = map(import_seconds, ("import sklearn.base", "from ict import ICTClassifier"))
-        content = {
+        return {
             "update": updates(repeats),
             "predict": predictions(repeats),
             "predicting 64x64 RGB, GB at most": {str(n): round(memory(n), 2) for n in (512, 2048)},
@@ -280,7 +329,24 @@ def main() -> None:
             "repeats": repeats,
             **provenance(CPU),
         }
-    arguments.out.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--earlier", type=Path, help="folder with the sources of an earlier release")
+    parser.add_argument("--steps", type=int, help="updates of the whole fit, to see that it runs")
+    parser.add_argument("--parts", default="ratios,fit", help="what to measure; the rest stays as it is in the file")
+    arguments = parser.parse_args()
+    repeats, parts = arguments.repeats, arguments.parts.split(",")
+    content = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
+    if "ratios" in parts:
+        content |= ratios(repeats)
+        write(arguments.out, content)
+    if "fit" in parts:
+        content |= {"fit": whole_fit(arguments.earlier, arguments.steps) | provenance(CPU)}
+        write(arguments.out, content)
 
 
 if __name__ == "__main__":
