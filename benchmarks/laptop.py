@@ -284,20 +284,23 @@ def whole_fit(earlier: Path | None, steps: int | None) -> dict[str, Any]:
         runs["bfloat16"] = (sources, "fast")
     if earlier is not None:
         runs["earlier"] = (earlier / "src", "exact")
-    costs = {}
+    costs: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as place:
         np.savez(Path(place) / "digits.npz", x=images, y=y)
-        for name, (source, mode) in runs.items():
+        processes = {}
+        for name, (source, mode) in runs.items():  # at the same time, so that they meet the same load
             command = [sys.executable, "-m", "ict", "fit", "digits.npz", "--out", name]
             command += ["--mode", mode] if mode == "fast" else []  # no option of the earlier release
             command += ["--steps", str(steps)] if steps else []
             environment = os.environ | {"PYTHONPATH": str(source), "OMP_NUM_THREADS": "1", "ICT_CACHE": place}
-            process = subprocess.Popen(command, cwd=place, env=environment, stdout=subprocess.DEVNULL)
+            processes[name] = subprocess.Popen(command, cwd=place, env=environment, stdout=subprocess.DEVNULL)
+        for name, process in processes.items():
             _, status, used = os.wait4(process.pid, 0)
             if status:
-                raise RuntimeError(f"{' '.join(command)} ended with status {status}")
-            about = json.loads((Path(place) / name / "config.json").read_text())["about"]
-            costs[name] = {"cpu_seconds": round(used.ru_utime + used.ru_stime, 1), "method": about["method"]}
+                raise RuntimeError(f"the fit '{name}' ended with status {status}")
+            config = json.loads((Path(place) / name / "config.json").read_text())
+            method = config.get("about", {}).get("method")  # no field of the earlier release
+            costs[name] = {"cpu_seconds": round(used.ru_utime + used.ru_stime, 1), "method": method}
             print(name, costs[name], flush=True)
     found_ratios = {
         f"{name} over earlier": round(costs[name]["cpu_seconds"] / costs["earlier"]["cpu_seconds"], 2)

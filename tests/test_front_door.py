@@ -95,6 +95,28 @@ def test_small_gray_photos_have_their_pixels_beside(tmp_path: Path, monkeypatch:
     np.testing.assert_allclose(probabilities.max(1), [p for _, p in found.values()], atol=1e-4)
 
 
+def test_networks_of_pixels_are_compared_where_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """The backbone sees corners alone, which are noise; the class is in the middle."""
+    source, rng = photos(tmp_path / "in"), np.random.default_rng(1)
+    for path in source.rglob("*.png"):
+        pixels = np.asarray(Image.open(path)).copy()
+        pixels[[0, 0, -1, -1], [0, -1, 0, -1]] = rng.integers(0, 256, (4, 3))
+        Image.fromarray(pixels).save(path)
+    words = ("fit", source, "--out", tmp_path / "model", "--backbone", NAME, *SHORT, "--json")
+    assert ict(monkeypatch, *words, "--pixels", "--size", "8") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert {"ict", "supervised", "anchored"} <= result["candidates"].keys()
+    assert result["method"] in ("ict", "supervised")
+    config = json.loads((tmp_path / "model/config.json").read_text())
+    assert "backbone" not in config and not (tmp_path / "model/backbone.onnx").exists()
+    assert config["inputs"]["shape"] == [8, 8, 3]
+    found = predictions(monkeypatch, tmp_path / "model", source)
+    right = [label == name.partition("/")[0] for name, (label, _) in found.items() if "unlabeled" not in name]
+    assert np.mean(right) > 0.9
+
+
 def test_each_block_has_the_same_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fit(monkeypatch, photos(tmp_path / "in", gray=True), tmp_path / "model", NAME)
     inputs = load_model(tmp_path / "model").inputs
@@ -108,10 +130,10 @@ def test_each_block_has_the_same_length(tmp_path: Path, monkeypatch: pytest.Monk
     )
 
 
-def test_texts_from_files_to_onnx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_from_files_to_onnx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     source = texts(tmp_path / "in")
     config = fit(monkeypatch, source, tmp_path / "model", "tfidf")
-    assert config["backbone"]["name"] == "tfidf"
+    assert config["backbone"]["name"] == "tfidf" and "pixels" not in capsys.readouterr().out
     found = predictions(monkeypatch, tmp_path / "model", source)
     assert all(label in name for name, (label, _) in found.items())
     assert ict(monkeypatch, "export", tmp_path / "model", "--onnx", tmp_path / "m.onnx") == 0
@@ -156,6 +178,7 @@ def test_a_damaged_copy_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     [
         (["--backbone", NAME, "--size", "16"], "size=16 is for training on pixels"),
         (["--backbone", "minilm2"], "unknown backbone"),
+        (["--backbone", NAME, "--pixels", "--method", "ict"], "--pixels adds candidates for --method auto"),
         (["--text-column", "x"], "needs a table"),
     ],
 )

@@ -3,6 +3,7 @@
 import json
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -67,6 +68,9 @@ def fit(
         typer.Option(min=4, help="Resize images to this many pixels square. [default: chosen from their sizes]"),
     ] = None,
     backbone: BackboneName = "auto",
+    pixels: Annotated[
+        bool, typer.Option("--pixels", help="Compare networks of the photos' pixels too. Takes minutes.")
+    ] = False,
     text_column: TextColumn = None,
     no_backbone: Annotated[
         bool, typer.Option("--no-backbone", help="Leave the backbone's file out of the model's folder.")
@@ -94,32 +98,44 @@ def fit(
     place = out or Path("model" if suggest is None else "next.csv")
     (check_free if suggest is None else check_new)(place)
     find_beside_caller([backbone], settings)
-    embed = choose_backbone(path, backbone, method, size, text_column, device)
+    embed = choose_backbone(path, backbone, method, size, text_column, device, pixels=pixels)
+    read = partial(
+        read_subsets,
+        path,
+        valid=valid,
+        test=test,
+        labels=labels,
+        label_column=label_column,
+        skip_bad=skip_bad,
+        text_column=text_column,
+        group_column=group_column,
+        unlabeled=suggest is not None,
+    )
     with count_bar("reading" if embed is None else "embedding") as progress:
-        given = read_subsets(
-            path,
-            valid=valid,
-            test=test,
-            labels=labels,
-            label_column=label_column,
-            size=size,
-            skip_bad=skip_bad,
-            progress=progress,
-            embed=embed,
-            text_column=text_column,
-            group_column=group_column,
-            unlabeled=suggest is not None,
-        )
+        given = read(embed=embed, size=size if embed is None else None, progress=progress)
     if suggest is not None:
         typer.echo(suggest_first(given, place, suggest, seed, embed is not None))
         return
     embedded = None if embed is None else Embedded(embed, text_column, carry=not no_backbone)
+    pictures = None
+    if pixels and embed is not None:
+        with count_bar("reading pixels") as progress:
+            pictures = read(size=size, progress=progress).data
     fitter = Fitter(None, steps, tuple(settings or ()), device, verbose=1, mode=mode)
     command = shlex.join(["ict", *sys.argv[1:]])
     try:
         with sigterm_interrupts():
             written = fit_files(
-                given, place, method, fitter, seed, command, embedded, metric=check_metric(metric), holdout=holdout
+                given,
+                place,
+                method,
+                fitter,
+                seed,
+                command,
+                embedded,
+                metric=check_metric(metric),
+                holdout=holdout,
+                pictures=pictures,
             )
     except KeyboardInterrupt as stop:
         fail("interrupted; no model was trained, so nothing was written.", 128 + signal_of(stop))

@@ -61,12 +61,14 @@ def choose(
     metric: Metric = "accuracy",
     groups: Rows | None = None,
     look: Look | None = None,
+    pictures: Array | None = None,
 ) -> Judged:
     """Compare the candidates and refit the best on all rows.
 
-    `groups`: numbers; rows of one group share a fold. `look` is used only for the refit.
+    `groups`: numbers; rows of one group share a fold. `look` is used only for the refit. `pictures`: the rows as scaled
+    images, if networks of pixels are candidates beside features.
     """
-    candidates = Candidates(fitter, inputs, n_classes, seed, groups)
+    candidates = Candidates(fitter, inputs, n_classes, seed, groups, pictures)
     names = candidates.names(labels)
     n_folds = possible_folds(labels, _FOLDS, groups)
     if n_folds == 0:
@@ -74,7 +76,8 @@ def choose(
         remark = f"No folds were compared, since {_FEW}: {name} was taken, which is the best on average."
         return Judged(name, model, remark, uncalibrated(_FEW), signal=signal_of_fit(model))
     in_folds = candidates.in_folds()
-    comparison = compare(lambda hidden: in_folds.fit(names, hidden), inputs, labels, n_folds, seed, groups)
+    others = candidates.other_inputs
+    comparison = compare(lambda hidden: in_folds.fit(names, hidden), inputs, labels, n_folds, seed, groups, others)
     if comparison.stopped is not None:
         name, model = comparison.stopped
         remark = f"Interrupted while methods were compared: {name} as it was then."

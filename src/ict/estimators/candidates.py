@@ -21,6 +21,7 @@ from ict.networks.mlp import Linear
 
 LOGISTIC, TREES, MEAN, ANCHORED, ON_GRAPH = "logistic", "trees", "mean", "anchored", "anchored-graph"
 SUPERVISED, ICT = "supervised", "ict"  # networks of pixels
+PIXEL_NETWORKS = (ICT, SUPERVISED)
 _LABELS_ONLY = (LOGISTIC, TREES, SUPERVISED)
 _DISTILLED = (LOGISTIC, TREES, MEAN)
 _LONGER = 2  # a distilled student gets this many times more updates than an anchored one
@@ -50,6 +51,7 @@ class Candidates:
     n_classes: int
     seed: int
     groups: Rows | None = None
+    pictures: Array | None = None  # the rows as scaled images, if networks of pixels are candidates beside features
     pixel_steps: int | None = None  # updates of networks of pixels; None: the fitter's
 
     def names(self, labels: Labels) -> tuple[str, ...]:
@@ -58,26 +60,35 @@ class Candidates:
         The order counts where held-out labels are too few to choose, and in ties.
         """
         some_unlabeled, small = bool((labels < 0).any()), len(labels) <= GRAPH_LIMIT
-        pixels = (ICT, SUPERVISED) if some_unlabeled else (SUPERVISED,)
+        pixels = PIXEL_NETWORKS if some_unlabeled else (SUPERVISED,)
         if self.images and self.fitter.network is not None:
             return pixels
         order: tuple[str, ...] = (ANCHORED, MEAN, ON_GRAPH, LOGISTIC)
         if TREES in MEMBERS[self._kind]:
             order = (MEAN, ANCHORED, TREES, ON_GRAPH, LOGISTIC)
         vectors = tuple(name for name in order if name != ON_GRAPH or (some_unlabeled and small))
+        if self.pictures is not None:
+            return (*vectors, *pixels)
         return (*pixels, *vectors) if self.images else vectors
 
     @property
     def images(self) -> bool:
         return self.inputs.ndim > 2
 
+    @property
+    def other_inputs(self) -> dict[str, Array]:
+        """The inputs of candidates that have their own."""
+        return {} if self.pictures is None else dict.fromkeys(PIXEL_NETWORKS, self.pictures)
+
     def fit(self, names: tuple[str, ...], labels: Labels, look: Look | None = None) -> Iterator[tuple[str, Model]]:
         """Fit candidates to `labels`. Those that follow experts share them."""
         opinion: Opinion | None = None
         for name in names:
-            if name in (ICT, SUPERVISED):
+            if name in PIXEL_NETWORKS:
                 fitter = replace(self.fitter, steps=self.pixel_steps or self.fitter.steps)
-                yield name, fitter.fit(name, self.inputs, labels, self.n_classes, self.seed, look)
+                own = self.other_inputs.get(name)
+                inputs, seen = (self.inputs, look) if own is None else (own, None)
+                yield name, fitter.fit(name, inputs, labels, self.n_classes, self.seed, seen)
             elif name == LOGISTIC and self.fitter.network is None:
                 yield name, self._linear(labels)
             else:
@@ -97,10 +108,11 @@ class Candidates:
 
     @property
     def _pixel_fold_steps(self) -> int | None:
-        if not self.images:
+        images = self.inputs if self.pictures is None else self.pictures
+        if images.ndim == 2:
             return None
-        steps = self.fitter.steps or default_steps(len(self.inputs))
-        shorter = fold_steps(steps, self.inputs.shape[1:])
+        steps = self.fitter.steps or default_steps(len(images))
+        shorter = fold_steps(steps, images.shape[1:])
         return shorter if shorter < steps else None
 
     @cached_property

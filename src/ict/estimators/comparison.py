@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -36,8 +37,19 @@ class Comparison:
         return calibrated
 
 
-def compare(fits: Fits, inputs: Array, labels: Labels, n_folds: int, seed: int, groups: Rows | None) -> Comparison:
-    """Fit every candidate to every fold. Without `groups` every row is one of its own."""
+def compare(
+    fits: Fits,
+    inputs: Array,
+    labels: Labels,
+    n_folds: int,
+    seed: int,
+    groups: Rows | None,
+    other_inputs: Mapping[str, Array] = MappingProxyType({}),
+) -> Comparison:
+    """Fit every candidate to every fold. Without `groups` every row is one of its own.
+
+    `other_inputs`: of candidates that have their own.
+    """
     probs: dict[str, list[Array]] = {}
     rows, fold = [], []
     for i, (hidden, held_out) in enumerate(hidden_folds(labels, n_folds, seed, groups)):
@@ -47,7 +59,7 @@ def compare(fits: Fits, inputs: Array, labels: Labels, n_folds: int, seed: int, 
             if isinstance(model, TrainedNetwork) and model.interrupted:
                 nothing = labels[:0]
                 return Comparison({}, nothing, nothing, nothing, (name, model))
-            probs.setdefault(name, []).append(model.predict_proba(inputs[held_out]))
+            probs.setdefault(name, []).append(model.predict_proba(other_inputs.get(name, inputs)[held_out]))
     judged = np.concatenate(rows)
     return Comparison(
         {name: np.concatenate(parts) for name, parts in probs.items()},

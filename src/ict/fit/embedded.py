@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ict.backbones.embedder import AUTO, NONE, Embedder, embedder
+from ict.backbones.preparation import Pixels
 from ict.base.errors import UserError
 from ict.data.user.read import item_kind
 from ict.data.user.records import UserData
@@ -29,9 +30,11 @@ class Embedded:
         """The model with a copy of its backbone in the folder, if there can be one, and what to say of it."""
         assert model.backbone is not None
         name = model.backbone.name
-        note = f"features by {name}, licence: {model.backbone.licence}; --backbone {NONE} trains on the pixels instead"
+        note = f"features by {name}, licence: {model.backbone.licence}"
         if not self.carry:
-            return model, (note.partition(";")[0], f"the folder has no copy of {name}, which predicting needs")
+            return model, (note, f"the folder has no copy of {name}, which predicting needs")
+        if isinstance(self.embed.backbone.preparation, Pixels):
+            note += f"; --backbone {NONE} trains on the pixels instead"
         try:
             return replace(model, backbone=model.backbone.carried(folder, self.embed)), (note,)
         except UserError as problem:
@@ -39,10 +42,26 @@ class Embedded:
 
 
 def choose_backbone(
-    path: Path, name: str, method: str, size: int | None, text_column: str | None, device: Device
+    path: Path,
+    name: str,
+    method: str,
+    size: int | None,
+    text_column: str | None,
+    device: Device,
+    *,
+    pixels: bool = False,
 ) -> Embedder | None:
-    """What embeds the examples of `path`. With `auto` a named method other than the default or a size means pixels."""
+    """What embeds the examples of `path`. With `auto` a named method other than the default or a size means pixels.
+
+    `pixels`: networks of pixels are candidates beside the features.
+    """
     kind = item_kind(path, text_column)
+    if pixels and kind != "photos":
+        raise UserError(f"--pixels is for a folder of photos, and {path} holds {kind}: leave it out.")
+    if pixels and method != AUTO_METHOD:
+        raise UserError(f"--pixels adds candidates for --method {AUTO_METHOD} to compare: leave out one of the two.")
+    if pixels:
+        return embedder(name, kind, device)
     if kind == "numbers" and name not in (AUTO, NONE):
         raise UserError(f"{path} holds arrays or numbers: embed images with 'ict embed' first, then fit to its file.")
     if name == AUTO and kind == "photos" and (size is not None or method not in (AUTO_METHOD, METHOD)):

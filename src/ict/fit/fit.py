@@ -13,11 +13,13 @@ from ict.base.files import check_folder, check_outside
 from ict.base.new_folder import NewFolder, new_folder
 from ict.data.array_inputs import fit_features, fit_inputs
 from ict.data.labels import encode
+from ict.data.user.records import UserData
 from ict.data.user.remarks import word
 from ict.data.user.subsets import GivenSubsets, arrange
 from ict.estimators import AUTO
 from ict.estimators.auto import choose, judge
 from ict.estimators.calibrate import by_validation
+from ict.estimators.candidates import PIXEL_NETWORKS
 from ict.estimators.embedding import on_features
 from ict.estimators.fitter import Fitter, Look
 from ict.estimators.metrics import Metric
@@ -44,9 +46,11 @@ def fit_files(
     *,
     metric: Metric = "accuracy",
     holdout: float = 0.0,
+    pictures: UserData | None = None,
 ) -> Written:
     """Train, measure the accuracy, and write the model and its outputs.
 
+    `pictures`: the same examples as pixels, if networks of pixels are to be compared with those of features.
     `holdout`: the share of the labeled examples that is kept from training for a test. Without one and without a given
     test, the accuracy is measured on folds.
 
@@ -58,7 +62,7 @@ def fit_files(
     needed = _ROOM + given.data.x[:1].nbytes * len(given.data.y) * (method == GRAPH)  # it holds its rows
     with new_folder(out, needed) as folder:
         check_free(out)  # check again: another process may have written it in the meantime
-        return _fit(given, folder, method, fitter, seed, command, embedded, metric, holdout)
+        return _fit(given, folder, method, fitter, seed, command, embedded, metric, holdout, pictures)
 
 
 def check_free(out: Path) -> None:
@@ -78,6 +82,7 @@ def _fit(
     embedded: Embedded | None,
     metric: Metric,
     holdout: float,
+    pictures: UserData | None,
 ) -> Written:
     data = given.data
     if all(label is None for label in data.y):
@@ -87,6 +92,8 @@ def _fit(
     known = encode(data.y, len(data.y))
     if len(known.classes) < 2:
         raise UserError(f"there is only one class, '{known.classes[0]}': label examples of another.")
+    if pictures is not None and pictures.names != data.names:
+        raise UserError(f"{given.sources[0]} changed while it was read: run the command again.")
     began, n_classes = time.monotonic(), len(known.classes)
     groups = fold_groups(data.x, known.labels, data.groups)
     rows = arrange(given, known.labels, lambda labels: (labels[:0], hold_out(labels, holdout, seed, groups)))
@@ -100,7 +107,18 @@ def _fit(
     valid = (inputs(data.x[rows.valid]), known.labels[rows.valid]) if len(rows.valid) else None
     look = Look(valid, _spread(ready[labels < 0]))
     if method == AUTO:
-        judged = choose(fitter, ready, labels, n_classes, seed, metric=metric, groups=groups[rows.train], look=look)
+        seen = None if pictures is None else pictures.x[rows.train]
+        judged = choose(
+            fitter,
+            ready,
+            labels,
+            n_classes,
+            seed,
+            metric=metric,
+            groups=groups[rows.train],
+            look=look,
+            pictures=None if seen is None else fit_inputs(seen)(seen),
+        )
         if judged.interrupted and isinstance(judged.model, TrainedNetwork):
             raise KeyboardInterrupt(judged.model.interrupted)  # a fold's model is no result
     else:
@@ -119,6 +137,9 @@ def _fit(
         )
     fitted = judged.model
     assert isinstance(fitted, TrainedNetwork | GraphPropagation), "there is no other kind"
+    if pictures is not None and judged.method in PIXEL_NETWORKS:  # from here on the features are of no use
+        data, embedded, inputs = pictures, None, fit_inputs(pictures.x[rows.train])
+        valid = None if valid is None else (inputs(data.x[rows.valid]), valid[1])
     if valid is not None:
         judged = replace(judged, calibration=by_validation(fitted, *valid))
     classes = tuple(map(str, known.classes))
