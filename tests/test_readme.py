@@ -82,10 +82,11 @@ def test_command(words: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         words = ["0-0" if word == "0-2" else word for word in words]
     if words[1] in ("fit", "predict", "export"):
         monkeypatch.setenv("ICT_CACHE", str(tmp_path / "cache"))
-        monkeypatch.setattr("ict.estimators.default_recipes.default_steps", lambda n: 8)
         some_photos(tmp_path / "photos")
         if words[1] != "fit":
-            run(monkeypatch, [*FIT, "--method", "ict"])  # a graph cannot be exported
+            run(monkeypatch, [*FIT, "--method", "ict", "--steps", "8"])  # on pixels, without the backbone
+    if words[1] == "fit":
+        words = [*words, "--steps", "8"]
     run(monkeypatch, words)
     if words[1] == "fit":
         assert {"model.safetensors", "predictions.csv", "next.csv", "report.html"} <= {
@@ -131,8 +132,8 @@ def test_the_python_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_first_screen_installs_fits_and_says_what_it_gives() -> None:
     screen = "\n".join(README.splitlines()[:40])
     languages = [language for language, _ in re.findall(r"```(\w+)\n(.*?)```", screen, flags=re.DOTALL)]
-    assert languages == ["sh", "python", "sh"] and "pip install ." in screen and "ict fit photos" in screen
-    assert "<!-- end digits -->" in screen and len(list(filter(None, PYTHON[0].splitlines()))) == 3
+    assert languages == ["sh", "python", "sh"] and "pip install '.[photos]'" in screen and "ict fit photos" in screen
+    assert "<!-- end gives -->" in screen and len(list(filter(None, PYTHON[0].splitlines()))) == 3
 
 
 def test_the_two_commands_are_the_makefiles() -> None:
