@@ -1,6 +1,7 @@
 """One thread for every test: small tensors gain nothing from more, and parallel test processes would fight."""
 
 import os
+import signal
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -9,6 +10,11 @@ import pytest
 import torch
 
 torch.set_num_threads(1)
+
+# A shell starts background jobs and nohup starts its own with these ignored, which children inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)

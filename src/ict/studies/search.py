@@ -114,7 +114,7 @@ def plan_search(
     The same arguments name the same study, except `trials`, `out` and `place` (other than its mode). Without a storage,
     the study is a file in the search's folder.
     """
-    place = place or Place("")
+    place, recipe = place or Place(""), recipe.resolved()
     pick_device(place.device)
     space = read_space(recipe, params)
     chosen: Sampler = sampler or ("grid" if space.is_grid else "tpe")
