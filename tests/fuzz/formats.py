@@ -25,6 +25,8 @@ from ict.data.write_shards import write_shards
 from ict.engine import checkpoint
 from ict.experiment.run import evaluate, train
 from ict.experiment.run_folder import Folder
+from ict.label.log import AnswerLog
+from ict.label.session import Session
 from ict.models.saved_model import SavedModel, load_model, save_model
 from ict.models.trained_network import TrainedNetwork
 from ict.networks import NETWORKS
@@ -150,6 +152,33 @@ def _answers(folder: Path) -> None:
     kinds: tuple[tuple[str, AnswerKind], ...] = (("a", "suggested"), ("b", "suggested"), ("a", "random"), ("", "skip"))
     lines = as_lines(Answer(f"row {i + 1}", label, time, kind, digest(x[i])) for i, (label, kind) in enumerate(kinds))
     (folder / "answers.csv").write_bytes(HEADER + lines)
+
+
+def _answer_more(folder: Path) -> None:
+    """Goes on where the file ends, as the labeling page does. What it writes must be readable."""
+    names = [f"row {i + 1}" for i in range(8)]
+    with AnswerLog(folder / "answers.csv") as log:
+        session = Session(names, log, digest=lambda row: f"digest of {row}")
+        open_rows = [row for row in range(len(names)) if not session.queue.is_closed(row)]
+        session.answer(open_rows[:2], "a")
+        session.undo()
+        before = session.training(), session.checks()
+    with AnswerLog(folder / "answers.csv") as log:
+        again = Session(names, log)
+        assert (again.training(), again.checks()) == before
+
+
+def _next_file(folder: Path) -> None:
+    """Beside class folders, and of rows."""
+    _images(folder)
+    (folder / "next.csv").write_text("rank;example;label;why\n1;a/0.png;a;\n2;data/b/1.jpg;b;new\n3;b/2.bmp;;\n")
+    _table(folder).to_csv(folder / "rows.csv", index=False)
+    (folder / "of-rows.csv").write_text("rank,example,label,why\n1,row 3,x,\n2,row 1,x,\n")
+
+
+def _read_next_file(folder: Path) -> None:
+    read_data(folder / "data", labels=folder / "next.csv", skip_bad=True)
+    read_data(folder / "rows.csv", labels=folder / "of-rows.csv", skip_bad=True)
 
 
 def _read_arrays(path: Path, **options: Any) -> None:
@@ -296,6 +325,9 @@ FORMATS: dict[str, Format] = {
     "answers": Format(
         _answers, lambda f: read_data(f / "a.npy", labels=f / "answers.csv", skip_bad=True), damaged="answers.csv"
     ),
+    "answers-continued": Format(_answers, _answer_more, damaged="answers.csv"),
+    "next-file": Format(_next_file, _read_next_file, damaged="next.csv"),
+    "next-file-rows": Format(_next_file, _read_next_file, damaged="of-rows.csv"),
     "texts": Format(_texts, lambda f: read_data(f / "data", embed=_embed())),
     "text-table": Format(_text_table, lambda f: read_data(f / "a.csv", text_column="text", embed=_embed())),
     "cache": Format(_cache, _read_cached, damaged="cache/**/*"),
