@@ -28,7 +28,6 @@ COVERED: dict[str, tuple[str, ...] | str] = {
     "data/user/array_cache": ("cache",),
     "data/user/arrays": ("npy", "npz", "npz-members", "array-labels"),
     "data/user/image_file": ("images",),
-    "data/user/images": ("images", "image-labels"),
     "data/user/label_file": ("image-labels", "next-file", "next-file-rows"),
     "data/user/tables": ("csv", "parquet", "text-table"),
     "data/user/text_files": ("array-labels", "image-labels"),
