@@ -26,14 +26,16 @@ test: setup
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 300
 
-# A kill, an error and a full disk at every file operation of the commands that write; takes more than an hour.
+WORKERS ?= 2
+
+# A kill, an error and a full disk at every file operation of the commands that write: about half an hour on two cores.
 chaos: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.chaos
+	$(BIN)/python -m tests.chaos --workers $(WORKERS)
 
 # Damaged files of every format that is read: make fuzz N=10000 is the total over all formats.
 N ?= 10000
 fuzz: setup
-	$(BIN)/python -m tests.fuzz.run --cases $(N) --total
+	$(BIN)/python -m tests.fuzz.run --cases $(N) --total --workers $(WORKERS)
 
 format: setup
 	$(BIN)/ruff format .

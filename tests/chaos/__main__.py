@@ -2,7 +2,7 @@
 
 Counts go to stdout as JSON, bad ends to stderr. The exit code is 1 after a bad end.
 
-OMP_NUM_THREADS=1 python -m tests.chaos [SCENARIO ...] [--points N]
+python -m tests.chaos [SCENARIO ...] [--points N] [--workers N]
 """
 
 import argparse
@@ -18,8 +18,13 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+
+os.environ["OMP_NUM_THREADS"] = "1"  # no threads, which a fork would leave behind
 
 from tests.forking import fork  # first: it must come before other imports
 
@@ -141,30 +146,50 @@ def troubles(operations: int, points: int | None) -> Iterator[Trouble]:
         yield from (Trouble(kind, at) for at in chosen)
 
 
+@dataclass(frozen=True)
+class Case:
+    """A disturbance of a scenario, or a race, and what must come out of it."""
+
+    name: str
+    root: Path
+    trouble: Trouble | None
+    expected: Any
+    files: set[str]
+
+    def problem(self) -> str:
+        scenario = SCENARIOS[self.name]
+        try:
+            if self.trouble is None:
+                return raced(scenario, self.root, self.expected, self.files)
+            return disturbed(scenario, self.root, self.trouble, self.expected, self.files)
+        finally:
+            shutil.rmtree(self.root, ignore_errors=True)
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser()
     arguments.add_argument("scenarios", nargs="*", default=list(SCENARIOS))
     arguments.add_argument("--points", type=int, help="of each kind of trouble [default: all]")
     arguments.add_argument("--races", type=int, default=3, help="how often two processes run at once [default: 3]")
+    arguments.add_argument("--workers", type=int, default=1, help="cases at a time [default: 1]")
     chosen = arguments.parse_args()
     counts: dict[str, Counter[str]] = {}
-    with tempfile.TemporaryDirectory() as home:
+    with tempfile.TemporaryDirectory() as temporary:
+        home, cases = Path(temporary).resolve(), list[Case]()
         for name in chosen.scenarios:
-            scenario, whole = SCENARIOS[name], Path(home).resolve() / f"{name}-whole"
-            operations = undisturbed(scenario, whole)
-            expected, names = scenario.outputs(whole), files(whole)
+            whole = home / f"{name}-whole"
+            operations = undisturbed(SCENARIOS[name], whole)
             counts[name] = Counter(operations=operations, bad=0)
-            root = Path(home).resolve() / name
+            expected, names = SCENARIOS[name].outputs(whole), files(whole)
             for trouble in [*troubles(operations, chosen.points), *[None] * chosen.races]:
-                if trouble is None:
-                    problem = raced(scenario, root, expected, names)
-                else:
-                    problem = disturbed(scenario, root, trouble, expected, names)
-                shutil.rmtree(root)
-                counts[name][trouble.kind if trouble else "race"] += 1
+                cases.append(Case(name, home / f"{name}-{len(cases)}", trouble, expected, names))
+        # each worker is forked before this process has a second thread, and has none itself
+        with ProcessPoolExecutor(chosen.workers, get_context("fork")) as workers:
+            for case, problem in zip(cases, workers.map(Case.problem, cases), strict=True):
+                counts[case.name][case.trouble.kind if case.trouble else "race"] += 1
                 if problem:
-                    counts[name]["bad"] += 1
-                    print(f"{name}, {trouble or 'race'}: {problem}", file=sys.stderr)  # noqa: T201
+                    counts[case.name]["bad"] += 1
+                    print(f"{case.name}, {case.trouble or 'race'}: {problem}", file=sys.stderr, flush=True)  # noqa: T201
     print(json.dumps(counts))  # noqa: T201
     sys.exit(any(count["bad"] for count in counts.values()))
 

@@ -1,7 +1,7 @@
-"""Try damaged files: python -m tests.fuzz.run --cases 50 [--total] [--formats csv,npy] [--seed 0] [--keep FOLDER].
+"""Try damaged files: python -m tests.fuzz.run --cases 50 [--total] [--formats csv,npy] [--workers 4] [--keep FOLDER].
 
 A worker, forked after the imports, takes one case after the other under limits of memory and time. When it dies, its
-case counts as failed and another worker goes on.
+case counts as failed and another worker goes on. A case is a function of its format, its number and the seed.
 """
 
 import argparse
@@ -17,6 +17,8 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -29,6 +31,7 @@ from tests.fuzz.mutation import mutated
 
 MEMORY = 3_000_000_000  # bytes above what the imports take
 SECONDS = 20
+SHARE = 100  # cases of a format that one process takes at a time
 FINE = (UserError, Diverged)  # what a command turns into one sentence
 
 
@@ -89,18 +92,19 @@ def work(name: str, cases: range, seed: int, home: Path, out: int) -> None:
         os.write(out, (json.dumps(line) + "\n").encode())
 
 
-def run_format(name: str, n: int, seed: int, keep: Path | None) -> Counter[str]:
-    """All cases of a format, by outcome; failures are printed."""
+def run_cases(name: str, cases: range, seed: int, keep: Path | None) -> Counter[str]:
+    """Some cases of a format, by outcome; failures are printed."""
     counts: Counter[str] = Counter()
+    began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ict-fuzz-") as temporary:
-        done, deaths = 0, 0
-        while done < n and deaths < 50:
+        done, deaths = cases.start, 0
+        while done < cases.stop and deaths < 50:
             ours, theirs = os.pipe()
             child = os.fork()
             if child == 0:
                 os.close(ours)
                 try:
-                    work(name, range(done, n), seed, Path(temporary), theirs)
+                    work(name, range(done, cases.stop), seed, Path(temporary), theirs)
                 except BaseException:
                     traceback.print_exc()
                     os._exit(1)
@@ -120,6 +124,7 @@ def run_format(name: str, n: int, seed: int, keep: Path | None) -> Counter[str]:
                 ended = os.waitstatus_to_exitcode(status)
                 sys.stderr.write(f"{name} case {done}: the worker ended with {ended}\n")
                 done, deaths = done + 1, deaths + 1
+    counts["seconds"] = round(time.monotonic() - began)
     return counts
 
 
@@ -164,22 +169,24 @@ def main() -> int:
     options.add_argument("--total", action="store_true", help="--cases is the number over all formats")
     options.add_argument("--formats", default=",".join(FORMATS))
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--keep", type=Path)
+    options.add_argument("--workers", type=int, default=1, help="processes")
+    options.add_argument("--keep", type=Path, help="a folder for the inputs that fail")
     options.add_argument("--replay", type=Path, help="a folder of kept inputs, instead of new cases")
     given = options.parse_args()
     if given.replay:
         return min(replay(given.replay), 1)
     names = given.formats.split(",")
     n = -(-given.cases // len(names)) if given.total else given.cases
-    failed = 0
-    for name in names:
-        began = time.monotonic()
-        counts = run_format(name, n, given.seed, given.keep)
-        failed += counts["failed"]
-        seconds = time.monotonic() - began
-        sys.stdout.write(f"{name}: {n} cases, {dict(sorted(counts.items()))}, {seconds:.1f} s\n")
-        sys.stdout.flush()
-    return 1 if failed else 0
+    shares = [(name, range(i, min(i + SHARE, n))) for name in names for i in range(0, n, SHARE)]
+    # each worker is forked before this process has a second thread, and has none itself
+    with ProcessPoolExecutor(given.workers, get_context("fork")) as workers:
+        running = [(name, workers.submit(run_cases, name, cases, given.seed, given.keep)) for name, cases in shares]
+        counts = {name: sum((one.result() for of, one in running if of == name), Counter[str]()) for name in names}
+    for name, count in counts.items():
+        sys.stdout.write(f"{name}: {n} cases, {dict(sorted(count.items()))}\n")
+    total = sum(counts.values(), Counter[str]())
+    sys.stdout.write(f"total: {n * len(names)} cases, {dict(sorted(total.items()))}\n")
+    return min(total["failed"], 1)
 
 
 if __name__ == "__main__":
