@@ -17,13 +17,15 @@ import pytest
 import torch
 from PIL import Image
 from rich.console import Console
+from scipy.stats import t as students_t
 
 from ict.data.split import Indices
 from ict.engine.settings import Inputs, Optimizer
 from ict.experiment.live_table import LiveTable
 from ict.experiment.pool import Task
-from ict.paper.compare import BUDGETS, PAPER, SHARED, assembled, choose, compare, enter, fair
-from ict.paper.ranking import draw, ranked, table
+from ict.experiment.run import train
+from ict.paper.compare import BUDGETS, PAPER, SHARED, assembled, choose, compare, enter, fair, with_average
+from ict.paper.ranking import against, draw, ranked, table
 from ict.recipes import RECIPES
 from ict.recipes.recipe import Component, Recipe, Reported
 from tests.test_cli import ict, imported_by
@@ -66,6 +68,13 @@ def cells(markdown: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[2:]]
 
 
+def named(markdown: str) -> list[dict[str, str]]:
+    """The rows of the first Markdown table by its headings."""
+    table, _, _ = markdown.partition("\n\n")
+    headings = [heading.strip() for heading in table.splitlines()[0].split("|")[1:-1]]
+    return [dict(zip(headings, row, strict=True)) for row in cells(table)]
+
+
 def made_up(**errors: list[float | None]) -> dict[str, Any]:
     """The content of a compare.json with these test errors."""
     rows = [
@@ -81,37 +90,41 @@ def made_up(**errors: list[float | None]) -> dict[str, Any]:
     ]
     origin = {"device": "cpu", "machine": "abacus", "finished": "2030-01-02T03:04:05+00:00"}
     shared: dict[str, Any] = {section: {} for section in SHARED}
-    return {"task": "t", "budget": 7, "seeds": [0, 1], "shared": shared, "partial": False, "rows": rows, **origin}
+    seeds = list(range(max(map(len, errors.values()))))
+    return {"task": "t", "budget": 7, "seeds": seeds, "shared": shared, "partial": False, "rows": rows, **origin}
 
 
 def test_the_numbers_are_those_of_the_runs(folder: Path, content: dict[str, Any]) -> None:
     assert [row["method"] for row in content["rows"]] == list(METHODS)
     assert content["task"] == "digits-100" and content["seeds"] == [0, 1] and content["budget"] == 6
-    shown = {row[1]: row for row in cells((folder / "compare.md").read_text())}
+    shown = {row["method"]: row for row in named((folder / "compare.md").read_text())}
     base = fmean(run["seconds"] for run in results(folder, "supervised"))
     for row in content["rows"]:
         runs = results(folder, row["method"])
-        for key in ("test_error", "valid_error", "valid_error_best", "seconds"):
+        assert row["seeds"] == [0, 1]
+        for key in ("test_error", "test_error_student", "valid_error", "valid_error_best", "seconds"):
             assert row[key] == [run[key] for run in runs] and len(runs) == 2
         assert {run["recipe_id"] for run in runs} == {row["recipe_id"]}
         assert content["recipes"][row["method"]] == runs[0]["settings"]
-        errors, valid = ([100 * run[key] for run in runs] for key in ("test_error", "valid_error"))
+        of = shown[row["method"]]
+        keys = {
+            "test error (%)": "test_error",
+            "without an average (%)": "test_error_student",
+            "validation error (%)": "valid_error",
+        }
+        for heading, key in keys.items():
+            errors = [100 * run[key] for run in runs]
+            assert of[heading] == f"{fmean(errors):.2f} ± {stdev(errors):.2f}"
         seconds = fmean(run["seconds"] for run in runs)
-        assert shown[row["method"]][2:] == [
-            f"{fmean(errors):.2f} ± {stdev(errors):.2f}",
-            f"{fmean(valid):.2f} ± {stdev(valid):.2f}",
-            f"{seconds:.1f}",
-            f"{seconds / base:.2f}",
-            "2",
-            "",
-        ]
+        assert of["seconds a run"] == f"{seconds:.1f}" and of["times supervised"] == f"{seconds / base:.2f}"
+        assert of["seeds"] == "2" and of["remark"] == ""
 
 
 def test_it_says_where_the_numbers_come_from(folder: Path, content: dict[str, Any]) -> None:
     assert content["threads"] == 1 and content["device"] == "cpu" and content["versions"]["torch"]
     markdown = (folder / "compare.md").read_text()
     assert markdown == table(content) + "\n"
-    last = markdown.splitlines()[-1]
+    last = markdown.rstrip().splitlines()[-1]
     for fact in ("digits-100", "6 updates", "seeds 0 to 1", content["machine"], content["finished"][:10], *SHARED):
         assert fact in last
 
@@ -206,9 +219,10 @@ def test_a_run_that_diverges_does_not_end_the_comparison(
     mixup, supervised = json.loads((tmp_path / "compare.json").read_text())["rows"]
     assert mixup["test_error"] == mixup["seconds"] == [None] and "not finite at step" in mixup["diverged"]["0"]
     assert supervised["test_error"] == [run["test_error"] for run in results(tmp_path, "supervised")]
-    first, last = cells(said.out)
-    assert first[:2] == ["1", "supervised"]
-    assert last == ["–", "mixup", "diverged", "–", "–", "–", "0 of 1", "diverged: seed 0"]
+    first, last = named(said.out)
+    assert (first["place"], first["method"]) == ("1", "supervised")
+    assert (last["place"], last["test error (%)"], last["seeds"]) == ("–", "diverged", "0 of 1")
+    assert last["remark"] == "diverged: seed 0"
     assert (tmp_path / "compare.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -219,6 +233,13 @@ def test_a_run_that_diverges_does_not_end_the_comparison(
         (["digits-100", "--methods", "ict,mixap"], "unknown method 'mixap': did you mean mixup"),
         (["digits-100", "--set", "network.widht=4"], "network.width"),
         (["digits-100", "--budget", "0"], "--budget"),
+        (["digits-100", "--grid", "optimizer.lr=1,2,3"], "--tune"),
+        (["digits-100", "--tune", "1", "--grid", "optimizer.lr=1,2"], "'optimizer.lr=1,2' is not a grid"),
+        (["digits-100", "--tune", "1", "--grid", "optimizer.lr=1,2,x"], "is not a grid"),
+        (["digits-100", "--tune", "1", "--grid", "optimizer.rl=1,2,3"], "unknown key 'optimizer.rl'"),
+        (["digits-100", "--tune", "1", "--grid", "itc:optimizer.lr=1,2,3"], "unknown method 'itc': did you mean ict"),
+        (["digits-100", "--tune", "1", "--grid", "average.decay=1,2,3"], "average.decay"),
+        (["digits-100", "--seeds", "101"], "at most 100"),
         (["cifar10-4000", "--methods", "supervised,ict", "--device", "cpu"], "ICT_DATA"),  # a worker finds out
     ],
 )
@@ -277,6 +298,42 @@ def test_the_papers_methods_come_first_and_in_its_order(monkeypatch: pytest.Monk
     assert len(PAPER) == len(set(PAPER)) == 15
 
 
+def test_an_average_for_evaluation_changes_no_update(tmp_path: Path) -> None:
+    reference = recipe("ict")
+    plain = fair(recipe("vat"), reference, 8)
+    averaged = with_average(plain, reference)
+    assert averaged.average.decay == reference.average.decay
+    alone, beside = (train(one, device="cpu", settings=[SMALL, "eval.every=8"]).result for one in (plain, averaged))
+    assert beside["test_error_student"] == alone["test_error"] and alone["test_error_teacher"] is None
+    assert [look["valid_error_student"] for look in beside["curve"]] == [
+        look["valid_error_student"] for look in alone["curve"]
+    ]
+    assert with_average(recipe("ict-no-teacher"), reference) == recipe("ict-no-teacher"), "it trains with its teacher"
+
+
+def test_a_comparison_tunes_first_and_tests_what_it_chose(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    one_worker(monkeypatch)
+    words = ["compare", "digits-100", "--methods", "supervised", "--seeds", "2", "--budget", "30", "--device", "cpu"]
+    words += ["--set", SMALL, "--tune", "1", "--grid", "optimizer.lr=1e-7,1e-6,1e-5", "--out", str(tmp_path)]
+    assert ict(monkeypatch, *words) == 0
+    content = json.loads((tmp_path / "compare.json").read_text())
+    (grid,) = content["tuning"]["methods"]["supervised"]
+    tuning = [json.loads(file.read_text()) for file in (tmp_path / "tuning").glob("*/*/seed100/result.json")]
+    assert {run["settings"]["optimizer"]["lr"]: run["valid_error"] for run in tuning} == {
+        float(value): error for value, error in grid["tried"].items()
+    }
+    assert all(run["test_error"] is None and run["steps"] == 30 for run in tuning)
+    assert content["tuning"]["seeds"] == [100] and content["seeds"] == [0, 1]
+    assert content["recipes"]["supervised"]["optimizer"]["lr"] == grid["chosen"]
+    assert grid["tried"][f"{grid['chosen']:g}"] == min(grid["tried"].values())
+    assert "| supervised | optimizer.lr | " in (tmp_path / "compare.md").read_text()
+    files = list(tmp_path.glob("**/result.json"))
+    for file in files:
+        os.utime(file, (0, 0))
+    assert ict(monkeypatch, *words) == 0
+    assert len(files) == len(tuning) + 2 and all(file.stat().st_mtime == 0 for file in files)
+
+
 def test_a_gpu_runs_one_at_a_time_and_costly_methods_go_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     class Caught(Exception):
         pass
@@ -292,22 +349,64 @@ def test_a_gpu_runs_one_at_a_time_and_costly_methods_go_first(monkeypatch: pytes
     assert caught.value.args == (1, [(*run, "cuda", Path("here"), "fast") for run in order])
 
 
-def test_the_table_is_sorted_and_diverged_runs_come_last() -> None:
-    summary = made_up(supervised=[0.30, 0.20], half=[0.01, None], wild=[None, None], ict=[0.05, 0.15], mixup=[0.2, 0.2])
-    assert [row["method"] for row in ranked(summary)] == ["ict", "mixup", "supervised", "half", "wild"]
-    assert cells(table(summary)) == [
-        ["1", "ict", "10.00 ± 7.07", "5.00 ± 3.54", "40.0", "4.00", "2", ""],
-        ["2", "mixup", "20.00 ± 0.00", "10.00 ± 0.00", "50.0", "5.00", "2", ""],
-        ["3", "supervised", "25.00 ± 7.07", "12.50 ± 3.54", "10.0", "1.00", "2", ""],
-        ["–", "half", "1.00", "0.50", "20.0", "2.00", "1 of 2", "diverged: seed 1"],
-        ["–", "wild", "diverged", "–", "–", "–", "0 of 2", "diverged: seed 0, 1"],
+def test_places_are_those_that_paired_differences_leave() -> None:
+    """By seed ICT is 10, 11 and 9 points better than mixup, always; VAT swings by 30 points."""
+    errors: dict[str, list[float | None]] = {
+        "supervised": [0.50, 0.61, 0.57],
+        "mixup": [0.15, 0.26, 0.24],
+        "vat": [0.01, 0.15, 0.31],
+        "half": [0.01, None, 0.01],
+        "ict": [0.05, 0.15, 0.15],
+    }
+    summary = made_up(**errors)
+    assert [row["method"] for row in ranked(summary)] == ["ict", "vat", "mixup", "supervised", "half"]
+    shown = {row["method"]: row for row in named(table(summary))}
+    assert {method: row["place"] for method, row in shown.items()} == {
+        "ict": "1 to 2",
+        "vat": "1 to 3",
+        "mixup": "2 to 3",
+        "supervised": "4",
+        "half": "–",
+    }
+    half = students_t.ppf(0.975, 2) / np.sqrt(3)
+    assert shown["mixup"]["less ict"] == f"+10.00 ({10 - half:+.2f} to {10 + half:+.2f}): higher"
+    assert shown["vat"]["less ict"].endswith("): no difference shown") and shown["ict"]["less ict"] == "–"
+    assert shown["half"]["test error (%)"] == "1.00 ± 0.00" and shown["half"]["remark"] == "diverged: seed 1"
+    assert shown["half"]["seeds"] == "2 of 3"
+
+
+def test_one_seed_ranks_nothing() -> None:
+    summary = made_up(ict=[0.05], mixup=[0.3])
+    assert [row["place"] for row in named(table(summary))] == ["1 to 2", "1 to 2"]
+    assert [row["method"] for row in ranked(summary)] == ["ict", "mixup"], "in the order of the comparison"
+
+
+def test_only_shared_seeds_are_paired() -> None:
+    summary = made_up(ict=[0.05, 0.15, 0.95], mixup=[0.2, 0.25])
+    summary["rows"][0]["seeds"], summary["rows"][1]["seeds"] = [3, 4, 9], [3, 4]
+    assert against(summary)["mixup"].points == pytest.approx(12.5)
+
+
+def test_a_method_without_an_average_is_remarked() -> None:
+    summary = made_up(ict=[0.05, 0.15], mixup=[0.2, 0.25])
+    summary["rows"][1]["averaged"] = False
+    assert [row["remark"] for row in named(table(summary))] == ["", "no average"]
+    assert [enter("digits-100", "pi", 6, [], average=average)[0].recipe.average.decay for average in (False, True)] == [
+        None,
+        0.98,
     ]
+
+
+def test_diverged_runs_have_no_place() -> None:
+    summary = made_up(wild=[None, None], mixup=[0.2, 0.2], ict=[0.05, 0.15])
+    last = named(table(summary))[-1]
+    assert (last["place"], last["method"], last["test error (%)"], last["seeds"]) == ("–", "wild", "diverged", "0 of 2")
     assert table(summary).splitlines()[-1] == (
         "t: 7 updates a run, seeds 0 to 1, dataset, split, network and inputs the same for all; "
         "cpu (abacus), 2030-01-02."
     )
     alone = made_up(ict=[0.05, 0.15]) | {"partial": True, "n_test": 60}
-    assert cells(table(alone))[0][5] == "–" and "only the first 60 test examples" in table(alone)
+    assert "less ict" not in table(alone) and "only the first 60 test examples" in table(alone)
 
 
 def test_others_numbers_have_a_column_of_their_own() -> None:
@@ -324,7 +423,7 @@ def test_single_runs_are_assembled_to_the_same_comparison(
 ) -> None:
     runs = [run for method in METHODS for run in results(folder, method)]
     assert assembled("digits-100", runs) is None, "they ran other recipes than the task has"
-    for entry in enter("digits-100", ",".join(METHODS), 6, [SMALL]):
+    for entry in enter("digits-100", ",".join(METHODS), 6, [SMALL], average=True):
         monkeypatch.setitem(RECIPES, entry.recipe.name, entry.recipe)
     monkeypatch.setitem(BUDGETS, "digits-100", 6)
     made = assembled("digits-100", [runs[3], *runs[:3], *runs[4:], runs[0] | {"seed": 7, "partial": True}])
@@ -336,18 +435,39 @@ def test_single_runs_are_assembled_to_the_same_comparison(
 
 
 def test_the_picture_has_a_line_for_each_method(folder: Path, tmp_path: Path) -> None:
-    draw(tmp_path / "made-up.png", made_up(ict=[0.05, 0.15], a_method_with_a_long_name=[0.2, 0.3], wild=[None, None]))
-    for path in (folder / "compare.png", tmp_path / "made-up.png"):
-        with Image.open(path) as picture:
-            assert picture.size == (7 * 120, int((1.3 + 3 * 0.32) * 120))
-            pixels = np.asarray(picture.convert("RGB")).astype(int)
+    draw(tmp_path / "made-up.png", made_up(ict=[0.05, 0.15], a_method_with_a_long_name=[0.2, 0.31], wild=[None, None]))
+    draw(tmp_path / "alone.png", made_up(vat=[0.05, 0.15], pi=[0.2, 0.31], mixup=[None, None]))
+    for path, width in ((folder / "compare.png", 11), (tmp_path / "made-up.png", 11), (tmp_path / "alone.png", 7)):
+        pixels = read_pixels(path)
+        assert pixels.shape[:2] == (int((1.6 + 3 * 0.32) * 120), width * 120), path
         # tab:green for ICT and tab:blue for the others, both a little transparent on white
-        for color in ([107, 188, 107], [98, 159, 202]):
+        for color in ([107, 188, 107], [98, 159, 202])[path.stem == "alone" :]:
             assert (np.abs(pixels - color).sum(2) < 30).sum() > 50
         black = np.lib.stride_tricks.sliding_window_view(pixels.sum(2) < 60, 20, axis=0).all(2)
         assert black.any(0).sum() > 4, "no tall bars for the means, only the two sides of the frame"
         frame = np.concatenate([pixels[[0, -1]].reshape(-1, 3), pixels[:, [0, -1]].reshape(-1, 3)])
         assert (frame == 255).all(), "something is cut off at the edge"
+
+
+def test_the_picture_has_intervals_as_wide_as_they_are(tmp_path: Path) -> None:
+    """The longest horizontal line of the color of differences, in two pictures with the same scale."""
+    lengths = []
+    for gap in (0.02, 0.04):
+        anchor: list[float | None] = [0.0, 0.3]  # as wide as the scale in both
+        draw(tmp_path / "x.png", made_up(ict=[0.1, 0.1], pi=[0.2 - gap, 0.2 + gap], mixup=anchor))
+        blue = np.abs(read_pixels(tmp_path / "x.png") - [31, 119, 180]).sum(2) < 30
+        runs = sorted((max_run(row) for row in blue), reverse=True)
+        lengths.append(next(length for length in runs if length < runs[0] * 0.9))
+    assert lengths[1] == pytest.approx(2 * lengths[0], rel=0.1)
+
+
+def max_run(row: np.ndarray[Any, Any]) -> int:
+    return max((len(part) for part in "".join("x" if on else " " for on in row).split()), default=0)
+
+
+def read_pixels(path: Path) -> np.ndarray[Any, Any]:
+    with Image.open(path) as picture:
+        return np.asarray(picture.convert("RGB")).astype(int)
 
 
 def test_the_picture_has_a_ring_where_others_report_a_number(tmp_path: Path) -> None:
@@ -369,6 +489,10 @@ def test_the_live_table_shows_how_far_each_method_is() -> None:
     names = [f"digits-100/{method}" for method in METHODS]
     live = LiveTable(tasks, names, workers=2)
     assert "unknown remaining" in screen(live)
+    live.add([Task(fair(recipe("ict"), recipe("ict"), 200), 100, Path(), test=False)])
+    live.finished(6, {"tested": False, "seconds": 1.0, "valid_error": 0.2, "test_error": None})
+    assert live.rows["digits-100/ict"][-1].step == 200
+    del live.runs[6], live.rows["digits-100/ict"][-1]
     live.progress(0, {"step": 50, "seconds": 5.0, "valid_error_student": 0.4, "valid_error_teacher": 0.2})
     live.progress(3, {"step": 100, "seconds": 10.0, "valid_error_student": 0.4, "valid_error_teacher": 0.3})
     live.progress(3, {"step": 150, "seconds": 15.0})

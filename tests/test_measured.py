@@ -207,7 +207,7 @@ def test_time_to_accuracy_is_read_off_the_curves(folder: Path) -> None:
     assert row(block("time-to-accuracy"), HEADLINE_60)[-1] == "reached by 0 of 1"
 
 
-def test_the_comparison_ranks_what_was_run_beside_what_was_reported(folder: Path) -> None:
+def test_the_comparison_has_what_was_run_beside_what_was_reported(folder: Path) -> None:
     task = "cifar10-4000-fair"
     for method, error in (("supervised", 0.2), ("ict", 0.09), ("pi", 0.12), ("mean-teacher", 0.08), ("vat", 0.105)):
         write(folder, f"{task}/{method}", 0, error, 50)
@@ -215,11 +215,11 @@ def test_the_comparison_ranks_what_was_run_beside_what_was_reported(folder: Path
     text = block("fair")
     rows = [line.strip("|").split(" | ") for line in text.splitlines() if re.match(r"\| \d ", line)]
     assert [(cells[1], cells[2], cells[-1].strip()) for cells in rows] == [
-        ("mean-teacher", "8.00", "12.31 ± 0.28"),
-        ("ict", "10.00 ± 1.41", "7.29 ± 0.02"),
-        ("vat", "10.50", "11.36"),
+        ("supervised", "20.00", "21.75 ± 0.46"),  # one seed ranks nothing, so it is the paper's order
         ("pi", "12.00", "12.36 ± 0.31"),
-        ("supervised", "20.00", "21.75 ± 0.46"),
+        ("mean-teacher", "8.00", "12.31 ± 0.28"),
+        ("vat", "10.50", "11.36"),
+        ("ict", "10.00 ± 1.41", "7.29 ± 0.02"),
     ]
     assert f"`{task}/mixup`" in text and f"`{task}/pi`" not in text
     assert "Longer than 60 s, a number for each seed: ict (50.0, 70.0 s)." in text

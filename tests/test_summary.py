@@ -27,7 +27,6 @@ def test_the_summary_has_ten_points_in_three_parts() -> None:
 
 
 def test_the_facts_behind_the_words() -> None:
-    assert summary.place() == 4 and len(summary.digits()) == 15
     assert summary.repeats() == "0.2 to 0.3 points in 4 repeats"  # .22, .26, .28 and .30
     assert summary.padding() == "0.6"
     assert "20 of the 28 values" in equal_terms.protocol() and "26 short runs of ICT" in equal_terms.protocol()
@@ -36,5 +35,5 @@ def test_the_facts_behind_the_words() -> None:
 def test_no_method_is_called_the_best_of_all() -> None:
     told = summary.other_methods()
     assert "by seed -1.38, -2.48, -1.58" in told and "by seed -0.21, -0.15, -0.12" in told
-    assert "no ranking" in told and "number 4 of 15" in told and "number 1 " not in told
+    assert "no ranking" in told and "number " not in told
     assert equal_terms.lead_on("svhn-1000-fair", {}) == "" != equal_terms.lead_on("svhn-1000-fair", read_runs())

@@ -37,12 +37,27 @@ def compare(
         Path | None, typer.Option(help="Folder for the runs, the tables and the plot. [default: runs/compare/TASK]")
     ] = None,
     settings: Settings = None,
+    tune: Annotated[
+        int, typer.Option(min=0, help="Number of other seeds on whose validation data each method is tuned first.")
+    ] = 0,
+    grids: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--grid",
+            metavar="[METHOD:]KEY=V,V,V",
+            help="Values to try, extended while the best is at an edge. [default: three of each method's main setting, "
+            "then of its learning rate]",
+        ),
+    ] = None,
     device: DeviceName = "auto",
     mode: ModeName = "exact",
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Number of processes. [default: one per core, on a GPU one]")
+    ] = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train several methods on the same data with the same network and number of updates, and rank them."""
+    """Train methods on the same data with the same network and number of updates; print their paired differences."""
     from ict.paper.compare import compare as run_comparison
     from ict.paper.ranking import table
 
@@ -56,6 +71,9 @@ def compare(
             n_seeds=seeds,
             budget=budget,
             settings=settings or [],
+            tune=tune,
+            grids=grids or [],
+            workers=workers,
             device=device,
             mode=mode,
             data_dir=data_dir,

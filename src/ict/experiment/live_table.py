@@ -14,7 +14,7 @@ from rich.table import Table
 
 from ict.experiment.console import percent, validation_error
 from ict.experiment.pool import Record, Task
-from ict.experiment.result import Result
+from ict.experiment.result import Result, was_tested
 
 
 @dataclass
@@ -34,10 +34,15 @@ class LiveTable:
     def __init__(self, tasks: Sequence[Task], names: Sequence[str], workers: int) -> None:
         """`names`: the recipes in the order of their rows."""
         self.workers, self.began = workers, time.monotonic()
-        self.runs = [_Progress(task.recipe.train.steps) for task in tasks]
-        self.rows = {
-            name: [r for r, t in zip(self.runs, tasks, strict=True) if t.recipe.name == name] for name in names
-        }
+        self.runs: list[_Progress] = []
+        self.rows: dict[str, list[_Progress]] = {name: [] for name in names}
+        self.add(tasks)
+
+    def add(self, tasks: Sequence[Task]) -> None:
+        """Take further runs of the same recipes' names."""
+        for task in tasks:
+            self.runs.append(_Progress(task.recipe.train.steps))
+            self.rows[task.recipe.name].append(self.runs[-1])
 
     def progress(self, index: int, record: Record) -> None:
         run = self.runs[index]
@@ -69,12 +74,13 @@ class LiveTable:
         for name, runs in self.rows.items():
             valid = [run.valid_error for run in runs if run.valid_error is not None]
             results = [run.result for run in runs if run.result is not None]
+            tested = [result for result in results if was_tested(result)]
             table.add_row(
                 name.partition("/")[2],
                 f"{len(results)}/{len(runs)}",
-                f"{sum(run.step for run in runs) / sum(run.steps for run in runs):.0%}",
+                f"{sum(run.step for run in runs) / max(sum(run.steps for run in runs), 1):.0%}",
                 percent(fmean(valid)) if valid else "",
-                ", ".join("diverged" if "diverged" in result else percent(result["test_error"]) for result in results),
+                ", ".join("diverged" if "diverged" in result else percent(result["test_error"]) for result in tested),
             )
         return table
 
@@ -93,11 +99,18 @@ def watch(tasks: Sequence[Task], names: Sequence[str], workers: int) -> Iterator
 class _Lines(LiveTable):
     def finished(self, index: int, result: Result) -> None:
         super().finished(index, result)
-        outcome = "diverged" if "diverged" in result else f"test error {percent(result['test_error'])}"
         done = sum(run.result is not None for run in self.runs)
-        text = f"{result['recipe']} seed {result['seed']}: {outcome} ({done} of {len(self.runs)} runs)"
+        text = f"{result['recipe']} seed {result['seed']}: {_outcome(result)} ({done} of {len(self.runs)} runs)"
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
+
+
+def _outcome(result: Result) -> str:
+    if "diverged" in result:
+        return "diverged"
+    if was_tested(result):
+        return f"test error {percent(result['test_error'])}"
+    return f"validation error {percent(result['valid_error'])}"
 
 
 def clock(seconds: float) -> str:

@@ -55,27 +55,39 @@ def run_all(
     finished: Callable[[int, Result], None] | None = None,
     *,
     keep_diverged: bool = False,
+    more: Callable[[Task, Result], Sequence[Task]] | None = None,
 ) -> list[Result]:
     """The results of all tasks, in order. `progress` gets a task's index and its records, `finished` its result.
 
     Finished runs are reused; interrupted ones continue from their checkpoints. The first failure ends all. With
-    `keep_diverged`, a diverged run is not a failure: the key "diverged" of its result holds the message.
+    `keep_diverged`, a diverged run is not a failure: the key "diverged" of its result holds the message. `more` gives
+    the tasks that a result calls for: they are added at the end, and run before those that still wait.
     """
+    tasks = list(tasks)
     results: dict[int, Result] = {}
+    waiting: deque[int] = deque()
 
     def finish(index: int, result: Result) -> None:
         results[index] = result
         if finished:
             finished(index, result)
+        if more:
+            add(more(tasks[index], result))
 
-    waiting: deque[int] = deque()
-    for index, task in enumerate(tasks):
-        old = _old_result(task)
-        if old is None:
-            waiting.append(index)
-        else:
-            finish(index, old)
-    with crew(min(workers, len(waiting)), _run) as pipes:
+    def add(new: Sequence[Task]) -> None:
+        indices = range(len(tasks), len(tasks) + len(new))
+        tasks.extend(new)
+        take(indices)
+
+    def take(indices: Sequence[int]) -> None:
+        old = {index: _old_result(tasks[index]) for index in indices}
+        waiting.extendleft(index for index in reversed(indices) if old[index] is None)
+        for index, result in old.items():
+            if result is not None:
+                finish(index, result)
+
+    take(range(len(tasks)))
+    with crew(workers if more and waiting else min(workers, len(waiting)), _run) as pipes:
         busy: dict[Pipe, int] = {}
         while waiting or busy:
             for pipe in pipes:

@@ -1,13 +1,18 @@
-"""Compares methods with the same data, split, network, inputs and number of updates, over several seeds."""
+"""Compares methods with the same data, split, network, inputs and number of updates, over several seeds.
+
+Every method is evaluated with an average of its weights and without, and can first be tuned: on validation data of
+other seeds, in runs of full length.
+"""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from ict.base.errors import unknown
+from ict.algorithms import ALGORITHMS
+from ict.base.errors import UserError, unknown
 from ict.base.files import write_atomic, write_json
 from ict.engine.device import Device, Mode, pick_device
 from ict.experiment.live_table import watch
@@ -17,6 +22,7 @@ from ict.experiment.result import Result
 from ict.experiment.run import default_folder
 from ict.paper.ranking import draw, table
 from ict.paper.table import counted
+from ict.paper.tuning import FIRST_SEED, Grid, Searched, check_grids, grids_for, search
 from ict.recipes import RECIPES
 from ict.recipes.recipe import Recipe, change
 
@@ -48,31 +54,113 @@ def compare(
     n_seeds: int = 3,
     budget: int | None = None,
     settings: Iterable[str] = (),
+    tune: int = 0,
+    grids: Sequence[str] = (),
     device: Device = "auto",
     mode: Mode = "exact",
     data_dir: Path | None = None,
+    workers: int | None = None,
 ) -> dict[str, Any]:
     """Run the missing runs, write compare.json, compare.md and compare.png into `out` and return the JSON's content.
 
     `methods` are names separated by commas. None: the methods of the paper; "all": every method of the task.
+    `tune`: the number of seeds on whose validation data each method's grids are searched first (`tuning.grids_for`).
     """
-    entries = enter(task, methods, budget, list(settings))
+    entries = enter(task, methods, budget, list(settings), average=True)
+    if grids and not tune:
+        raise UserError("grids are for tuning: pass --tune with a number of seeds, or leave out --grid.")
+    if n_seeds > FIRST_SEED:
+        raise UserError(f"{n_seeds} seeds: pass at most {FIRST_SEED}, since the seeds after them are for tuning.")
+    check_grids(grids, {entry.method: entry.recipe for entry in entries})
     target = pick_device(device)
     on_gpu = target.type == "cuda"
-    # within each seed the slowest first, so that no process waits long for the last run
-    order = sorted(product(range(n_seeds), entries), key=lambda run: (run[0], -_cost(run[1].method)))
-    tasks = [
-        Task(entry.recipe, seed, default_folder(entry.recipe, seed, out), "cuda" if on_gpu else "cpu", data_dir, mode)
-        for seed, entry in order
-    ]
-    workers = 1 if on_gpu else os.cpu_count() or 1
+    if workers is None:
+        workers = 1 if on_gpu else os.cpu_count() or 1
+    place = _Place(out, "cuda" if on_gpu else "cpu", data_dir, mode)
+    # the slowest first, so that no process waits long for the last run
+    entries_by_cost = sorted(entries, key=lambda entry: -_cost(entry.method))
+    plans = {
+        entry.recipe.name: _Plan(
+            entry, grids_for(entry.method, entry.recipe, grids) if tune else [], tune, n_seeds, place
+        )
+        for entry in entries_by_cost
+    }
+    tasks = [task for plan in plans.values() for task in plan.next()]
+    if not tune:
+        tasks.sort(key=lambda task: task.seed)
     with watch(tasks, [entry.recipe.name for entry in entries], workers) as live:
-        results = run_all(tasks, workers, live.progress, live.finished, keep_diverged=True)
-    summary = _summary(task, entries, results, provenance(target) | {"threads": THREADS})
+
+        def more(task: Task, result: Result) -> list[Task]:
+            plan = plans[task.recipe.name]
+            plan.known[task.recipe.hash, task.seed] = result
+            new = plan.next()
+            live.add(new)
+            return new
+
+        run_all(tasks, workers, live.progress, live.finished, keep_diverged=True, more=more)
+    results = [result for plan in plans.values() for result in plan.results()]
+    tuned = [replace(entry, recipe=plans[entry.recipe.name].search().recipe) for entry in entries]
+    summary = _summary(task, tuned, results, provenance(target) | {"threads": THREADS})
+    if tune:
+        methods_grids = {entry.method: plans[entry.recipe.name].search().history for entry in entries}
+        summary["tuning"] = {"seeds": list(_tuning_seeds(tune)), "methods": methods_grids}
     write_json(out / "compare.json", summary)
     write_atomic(out / "compare.md", f"{table(summary)}\n".encode())
     draw(out / "compare.png", summary)
     return summary
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where runs are made."""
+
+    out: Path
+    device: Device
+    data_dir: Path | None
+    mode: Mode
+
+    def task(self, recipe: Recipe, seed: int, test: bool) -> Task:
+        root = self.out if test else self.out / "tuning"
+        return Task(recipe, seed, default_folder(recipe, seed, root), self.device, self.data_dir, self.mode, test)
+
+
+class _Plan:
+    """The runs of one method: those that tune it, then those that are tested."""
+
+    def __init__(self, entry: Entry, grids: Sequence[Grid], tune: int, n_seeds: int, place: _Place) -> None:
+        self.entry, self.grids, self.tune, self.n_seeds, self.place = entry, grids, tune, n_seeds, place
+        self.known: dict[tuple[str, int], Result] = {}
+        self._asked: set[tuple[str, int]] = set()
+
+    def search(self) -> Searched:
+        return search(self.entry.recipe, self.grids, self._valid_error)
+
+    def next(self) -> list[Task]:
+        """The runs that can be made now and were not asked for before."""
+        searched = self.search()
+        if searched.missing:
+            wanted = [(recipe, seed) for recipe in searched.missing for seed in _tuning_seeds(self.tune)]
+        else:
+            wanted = [(searched.recipe, seed) for seed in range(self.n_seeds)]
+        new = [(recipe, seed) for recipe, seed in wanted if (recipe.hash, seed) not in self._asked]
+        self._asked.update((recipe.hash, seed) for recipe, seed in new)
+        return [self.place.task(recipe, seed, test=not searched.missing) for recipe, seed in new]
+
+    def results(self) -> list[Result]:
+        """Those of the tested runs."""
+        recipe = self.search().recipe
+        return [self.known[recipe.hash, seed] for seed in range(self.n_seeds)]
+
+    def _valid_error(self, recipe: Recipe) -> float | None:
+        """The mean over the seeds for tuning; a run that diverged gets every example wrong."""
+        results = [self.known.get((recipe.hash, seed)) for seed in _tuning_seeds(self.tune)]
+        if any(result is None for result in results):
+            return None
+        return fmean(1.0 if "diverged" in result else result["valid_error"] for result in results if result)
+
+
+def _tuning_seeds(number: int) -> range:
+    return range(FIRST_SEED, FIRST_SEED + number)
 
 
 def assembled(task: str, results: Iterable[Result]) -> dict[str, Any] | None:
@@ -107,8 +195,13 @@ def _summary(task: str, entries: list[Entry], results: list[Result], origin: dic
     }
 
 
-def enter(task: str, methods: str | None, budget: int | None, settings: list[str]) -> list[Entry]:
-    """The methods of a comparison with their recipes on equal terms. `settings` then apply to all."""
+def enter(
+    task: str, methods: str | None, budget: int | None, settings: list[str], *, average: bool = False
+) -> list[Entry]:
+    """The methods of a comparison with their recipes on equal terms. `settings` then apply to all.
+
+    `average`: those that have no average of the weights get one for evaluation, with the decay of ICT's.
+    """
     known = {name.partition("/")[0] for name in RECIPES if name.endswith(f"/{_REFERENCE}")}
     if task not in known:
         raise unknown("task", task, known)
@@ -119,7 +212,9 @@ def enter(task: str, methods: str | None, budget: int | None, settings: list[str
         own = RECIPES[f"{task}/{method}"].resolved()
         replaced = [section for section in SHARED if getattr(own, section) != getattr(reference, section)]
         remark = f"{', '.join(replaced)} of {_REFERENCE} instead of its own" if replaced else ""
-        entries.append(Entry(method, change(fair(own, reference, budget), settings), remark))
+        recipe = fair(own, reference, budget)
+        recipe = change(with_average(recipe, reference) if average else recipe, settings)
+        entries.append(Entry(method, recipe, remark))
     return entries
 
 
@@ -152,19 +247,32 @@ def fair(recipe: Recipe, reference: Recipe, budget: int) -> Recipe:
     )
 
 
+def with_average(recipe: Recipe, reference: Recipe) -> Recipe:
+    """With the reference's average of the weights for evaluation, if it has none and training does not use one."""
+    algorithm = ALGORITHMS[recipe.algorithm.name](**recipe.algorithm.options)
+    if recipe.average.decay is not None or algorithm.needs.teacher:
+        return recipe
+    return replace(recipe, average=replace(reference.average, batchnorm="averaged"))
+
+
 def _cost(method: str) -> int:
     return PAPER.index(method) if method in PAPER else len(PAPER)
 
 
 def _row(entry: Entry, results: list[Result]) -> dict[str, Any]:
-    """The row of one method. Lists have a value per seed, in order, and null for a run that diverged."""
+    """The row of one method. Lists have a value per seed, in order, and null for a run that diverged.
+
+    `test_error` is that of the average if there is one, `test_error_student` that without.
+    """
     results = sorted(results, key=lambda result: result["seed"])
-    numbers = ("test_error", "valid_error", "valid_error_best", "seconds")
+    numbers = ("test_error", "test_error_student", "valid_error", "valid_error_best", "seconds")
     return {
         "method": entry.method,
         "recipe": entry.recipe.name,
         "recipe_id": entry.recipe.hash,
+        "seeds": [result["seed"] for result in results],
         **{key: [result.get(key) for result in results] for key in numbers},
+        "averaged": entry.recipe.average.decay is not None or entry.recipe.swa.start is not None,
         "diverged": {str(result["seed"]): result["diverged"] for result in results if "diverged" in result},
         "remark": entry.remark,
     }

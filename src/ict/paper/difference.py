@@ -54,6 +54,16 @@ def from_paper(errors: Sequence[float], paper: Reported) -> Difference:
     return Difference(points, float(low), float(high), float(test.pvalue))
 
 
+def of_mean(errors: Sequence[float]) -> tuple[float, float] | None:
+    """The 95 % interval of the mean by Student's t; None for a single run or runs that all have the same error."""
+    if len(set(errors)) < 2:
+        return None
+    from scipy.stats import ttest_1samp
+
+    low, high = ttest_1samp(errors, 0.0).confidence_interval(0.95)
+    return float(low), float(high)
+
+
 def paired(errors: Sequence[float], others: Sequence[float]) -> Difference:
     """Between two methods, of their test errors in percent, by seed."""
     points = fmean(errors) - fmean(others)
