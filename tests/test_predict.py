@@ -16,7 +16,7 @@ from PIL import Image
 
 from ict.base.errors import UserError
 from ict.data.array_inputs import fit_inputs
-from ict.data.user import arrays, images, read, tables
+from ict.data.user import arrays, images, read, table_file, tables
 from ict.data.user.read import read_data, stream_data
 from ict.data.user.records import Chunk
 from ict.fit.predict import STDOUT, predict_files
@@ -125,14 +125,14 @@ def test_chunks_give_the_numbers_of_one_piece_and_few_are_held(
 def test_tables_are_read_a_chunk_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The readers themselves hand out chunks, whatever is done with them later."""
     frames: list[int] = []
-    given = tables._frames
+    given = table_file._frames
 
     def spy(*args: Any) -> Any:
         for frame in given(*args):
             frames.append(len(frame))
             yield frame
 
-    monkeypatch.setattr(tables, "_frames", spy)
+    monkeypatch.setattr(table_file, "_frames", spy)
     monkeypatch.setattr(read, "CHUNK", 7)
     for suffix in ("csv", "parquet"):
         stream = stream_data(a_table(tmp_path / f"t.{suffix}", FEATURES), (4,), (), False)

@@ -102,9 +102,8 @@ def test_tables_are_joined_by_column(tmp_path: Path) -> None:
     [
         ("p,q,y", ["1,2,"], r"t\.csv has 1 example without a label, such as row 1"),
         ("p,q,y", ["1,2,w", "1,2,z"], "classes that .* does not have .w, z."),
-        ("p,r,y", ["1,2,u"], "differ in the columns q, r"),
-        ("p,q,r,y", ["1,2,3,u"], "differ in the columns r"),
-        ("p,q,y", ["1,,u"], "row 1, column 'q'"),
+        ("p,r,y", ["1,2,u"], "lacks columns that the model is fitted to: add q"),
+        ("p,q,y", ["1,red,u"], "'red' instead of a finite number in the column 'q' in row 1"),
     ],
 )
 def test_subsets_that_do_not_fit(header: str, lines: list[str], words: str, tmp_path: Path) -> None:

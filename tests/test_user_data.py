@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ict.base.errors import UserError
-from ict.data.user import tables
+from ict.data.user import table_file
 from ict.data.user.image_file import in_threads
 from ict.data.user.read import read_data
 from ict.data.user.records import UserData
@@ -562,7 +562,7 @@ def test_a_table(tmp_path: Path) -> None:
     assert data.y.tolist() == ["x", None, None, "NA", "x", "NA"]
     assert data.names == ("row 1", "row 2", "row 3", "row 4", "row 5", "row 6")
     assert data.columns == ("a", "b")
-    assert data.remarks == ()
+    assert data.remarks == ("2 rows are unlabeled: 1 blank, 1 '-1'",)
 
 
 def test_which_column_has_the_labels(tmp_path: Path) -> None:
@@ -574,8 +574,9 @@ def test_which_column_has_the_labels(tmp_path: Path) -> None:
 
 
 def test_mistakes_in_a_table(tmp_path: Path) -> None:
-    assert_refused(table(tmp_path, "a,b,y\n1,2,0\n3,red,1\n"), "'b'", "'red' in row 2")
-    assert_refused(table(tmp_path, "a,b,y\n1,2,0\n3,,1\n"), "row 2", "'b'", "skip_bad")
+    assert_refused(
+        table(tmp_path, "a,b,y\n1,2,0\n3,red,1\n5,6,1\n"), "'red' instead of a finite number", "'b' in row 2"
+    )
     assert_refused(table(tmp_path, "a,b,y\n1,2,0\n3,1e300,1\n"), "row 2", "'b'")
     assert_refused(table(tmp_path, "a,y\n1,0,9\n2,1,9\n"), "cannot be read")
     assert_refused(table(tmp_path, "a,y\n1,0\n2,1,9\n"), "cannot be read")
@@ -584,14 +585,17 @@ def test_mistakes_in_a_table(tmp_path: Path) -> None:
     assert_refused(table(tmp_path, ""), "cannot be read")
 
 
-def test_rows_with_gaps_are_left_out_of_a_table(tmp_path: Path) -> None:
-    data = read_data(table(tmp_path, "a,b,c,y\n1,2,5,u\n3,,5,v\n5,2,5,w\n"), skip_bad=True)
-    assert (data.x.tolist(), data.y.tolist(), data.names) == ([[1, 2, 5], [5, 2, 5]], ["u", "w"], ("row 1", "row 3"))
-    assert data.remarks == (
-        "1 row was left out for a value that is not finite or for too many cells: row 2",
-        "2 columns are constant: 'b', 'c'",
-        "2 classes have a single labeled example: u, w",
-    )
+def test_gaps_in_a_table_are_filled_and_leave_no_row_out(tmp_path: Path) -> None:
+    path = table(tmp_path, "a,b,c,y\n1,2,5,u\n3,,5,v\n5,2,5,w\n")
+    for skip_bad in (False, True):
+        data = read_data(path, skip_bad=skip_bad)
+        assert data.columns == ("a", "b", "b: gap")
+        assert (data.x.tolist(), data.y.tolist()) == ([[1, 2, 0], [3, 2, 1], [5, 2, 0]], ["u", "v", "w"])
+        assert data.remarks == (
+            "1 column is constant: 'b'",
+            "3 classes have a single labeled example: u, v, w",
+        )
+        assert data.table is not None and data.table.left_out == (("c", "constant"),)
 
 
 def test_rows_that_cannot_be_read_are_left_out_and_the_others_keep_their_numbers(tmp_path: Path) -> None:
@@ -602,15 +606,15 @@ def test_rows_that_cannot_be_read_are_left_out_and_the_others_keep_their_numbers
     assert data.names == ("row 1", "row 4", "row 5")
     left = "3 rows were left out for a value that is not finite or for too many cells: row 2, row 3, row 6"
     assert data.remarks[0] == left
-    names_only = "a,b,y\n1,red,u\n2,blue,v\n"
-    assert_refused(table(tmp_path, names_only), "'b'", "'red' in row 1", skip_bad=True)
+    path = table(tmp_path, "a,b,y\n1,red,u\n2,blue,v\n")
+    assert_refused(path, "'b'", "'red'", skip_bad=True, columns={"b": "number"})
     assert_refused(table(tmp_path, "a,y\n1,0,9\n2,1\n"), "cannot be read", skip_bad=True)  # a cell would be lost
 
 
 def test_a_table_in_several_chunks_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = table(tmp_path, "a,b,y\n" + "".join(f"{i},{i * i},{'uvw'[i % 3]}\n" for i in range(40)) + "1,2,3,4\n,1,u\n")
+    path = table(tmp_path, "a,b,y\n" + "".join(f"{i},{i * i},{'uvw'[i % 3]}\n" for i in range(40)) + "1,2,3,4\nx,1,u\n")
     whole = read_data(path, skip_bad=True)
-    monkeypatch.setattr(tables.table_rows, "__defaults__", (7,))
+    monkeypatch.setattr(table_file.pieces, "__defaults__", (7, ()))
     parts = read_data(path, skip_bad=True)
     assert np.array_equal(whole.x, [[i, i * i] for i in range(40)]) and np.array_equal(parts.x, whole.x)
     assert (parts.y.tolist(), parts.names) == (whole.y.tolist(), whole.names)
@@ -633,8 +637,8 @@ def test_a_parquet_table(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     frame.to_parquet(path)
     data = read_data(path, skip_bad=True)
-    assert (data.x.tolist(), data.y.tolist(), data.columns) == ([[1, 1], [3, 3]], ["0", "2"], ("a", "b"))
-    assert_refused(path, "row 2", "'b'")
+    assert (data.x.tolist(), data.y.tolist()) == ([[1, 1, 0], [2, 2, 1], [3, 3, 0]], ["0", None, "2"])
+    assert data.columns == ("a", "b", "b: gap")
     path.write_bytes(path.read_bytes()[:-20])
     assert_refused(path, "cannot be read as a table")
 

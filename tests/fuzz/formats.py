@@ -25,6 +25,7 @@ from ict.data.write_shards import write_shards
 from ict.engine import checkpoint
 from ict.experiment.run import evaluate, train
 from ict.experiment.run_folder import Folder
+from ict.fit.predict import predict_files
 from ict.label.log import AnswerLog
 from ict.label.session import Session
 from ict.models.saved_model import SavedModel, load_model, save_model
@@ -112,9 +113,22 @@ def _table(_: Path) -> Any:
     return pandas.DataFrame({"a": [1.0, 2, 3], "b": [4, 5, 6], "c": [True, False, True], "label": ["x", "y", None]})
 
 
+def _columns(folder: Path) -> Any:
+    """A table with a column of every kind, and gaps."""
+    days = ["2024-02-29", "", "2031-07-01 12:00", "1999-01-01"]
+    more = {"d": [1.5, None, 2, 3], "e": ["red", "", "blue", "red"], "f": days}
+    table = _table(folder)
+    return table.reindex(range(4)).fillna({"a": 4.0, "b": 7.0, "c": True}).assign(**more)
+
+
 def _read_table(path: Path) -> None:
+    data = read_data(path, skip_bad=True)
+    for _ in stream_data(path, data.x.shape[1:], data.columns, skip_bad=True, table=data.table).chunks:
+        pass
+
+
+def _read_numbers(path: Path) -> None:
     read_data(path)
-    read_data(path, skip_bad=True)
     for _ in stream_data(path, (3,), ("a", "b", "c"), skip_bad=False).chunks:
         pass
 
@@ -301,6 +315,22 @@ def _sign(folder: Path) -> None:
         pass
 
 
+def _table_model(folder: Path) -> None:
+    _columns(folder).to_csv(folder / "a.csv", index=False)
+    table = read_data(folder / "a.csv").table
+    assert table is not None
+    n = len(table.features)
+    torch.manual_seed(0)
+    module = NETWORKS["linear"]((n,), 2).eval()
+    model = TrainedNetwork(module, 4, {"network": {"name": "linear"}}, 0)
+    inputs = ArrayInputs((n,), False, [0.0] * n, [1.0] * n)
+    save_model(folder / "model", SavedModel(model, inputs, ("a", "b"), table.features, table=table), {"n": 4})
+
+
+def _read_table_model(folder: Path) -> None:
+    predict_files(folder / "model", folder / "a.csv", folder / "p.csv", skip_bad=True)
+
+
 def _read_model(folder: Path) -> None:
     load_model(folder / "model").predict_proba(np.zeros((2, 3), np.float32))
 
@@ -314,8 +344,12 @@ FORMATS: dict[str, Format] = {
     "image-labels": Format(
         _image_labels, lambda f: read_data(f / "data", labels=f / "labels.csv"), damaged="labels.csv"
     ),
-    "csv": Format(lambda f: _table(f).to_csv(f / "a.csv", index=False), lambda f: _read_table(f / "a.csv")),
-    "parquet": Format(lambda f: _table(f).to_parquet(f / "a.parquet"), lambda f: _read_table(f / "a.parquet")),
+    "csv": Format(lambda f: _table(f).to_csv(f / "a.csv", index=False), lambda f: _read_numbers(f / "a.csv")),
+    "csv-columns": Format(lambda f: _columns(f).to_csv(f / "a.csv", index=False), lambda f: _read_table(f / "a.csv")),
+    "parquet": Format(lambda f: _table(f).to_parquet(f / "a.parquet"), lambda f: _read_numbers(f / "a.parquet")),
+    "parquet-columns": Format(
+        lambda f: _columns(f).to_parquet(f / "a.parquet"), lambda f: _read_table(f / "a.parquet")
+    ),
     "npy": Format(_npy, lambda f: _read_arrays(f / "a.npy", labels=f / "labels.npy")),
     "npz": Format(_npz, lambda f: _read_arrays(f / "a.npz")),
     "npz-members": Format(_npz_members, lambda f: _read_arrays(f / "a.npz"), _pack),
@@ -335,6 +369,7 @@ FORMATS: dict[str, Format] = {
     "recipe": Format(_recipe, _read_recipe, _place),
     "model": Format(_model, _read_model),
     "model-signed": Format(_model, _read_model, _sign),
+    "model-table": Format(_table_model, _read_table_model, damaged="model/*"),
     "run": Format(_run, _read_run),
     "interrupted": Format(_interrupted, _resume),
     "checkpoint": Format(_payload, _resume, _seal, damaged="run/*.payload"),

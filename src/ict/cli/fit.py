@@ -14,6 +14,7 @@ from ict.cli.messages import fail
 from ict.cli.options import (
     AllowCode,
     BackboneName,
+    Columns,
     DeviceName,
     LabelColumn,
     LabelsFile,
@@ -72,6 +73,7 @@ def fit(
         bool, typer.Option("--pixels", help="Compare networks of the photos' pixels too. Takes minutes.")
     ] = False,
     text_column: TextColumn = None,
+    columns: Columns = "",
     no_backbone: Annotated[
         bool, typer.Option("--no-backbone", help="Leave the backbone's file out of the model's folder.")
     ] = False,
@@ -86,6 +88,7 @@ def fit(
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False,
 ) -> None:
     """Train on your own labeled and unlabeled examples. Write a model, predictions, a report and what to label next."""
+    from ict.data.columns.kinds import parse_columns
     from ict.data.user.subsets import read_subsets
     from ict.estimators.fitter import Fitter
     from ict.estimators.metrics import check_metric
@@ -110,6 +113,7 @@ def fit(
         text_column=text_column,
         group_column=group_column,
         unlabeled=suggest is not None,
+        columns=parse_columns(columns),
     )
     with count_bar("reading" if embed is None else "embedding") as progress:
         given = read(embed=embed, size=size if embed is None else None, progress=progress)

@@ -35,6 +35,13 @@ LabelsFile = Annotated[
 ]
 LabelColumn = Annotated[str | None, typer.Option(help="Name of the table column with the labels.")]
 TextColumn = Annotated[str | None, typer.Option(help="Column of a table that holds texts.")]
+Columns = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME=KIND,...",
+        help="What columns of a table are: number, category, text, date or ignore. [default: recognized]",
+    ),
+]
 BackboneName = Annotated[
     str,
     typer.Option(

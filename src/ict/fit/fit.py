@@ -145,7 +145,7 @@ def _fit(
     classes = tuple(map(str, known.classes))
     used = None if embedded is None else embedded.used(data)
     model = SavedModel(
-        fitted, inputs, classes, data.columns, judged.calibration.temperature, judged.calibration.said, used
+        fitted, inputs, classes, data.columns, judged.calibration.temperature, judged.calibration.said, used, data.table
     )
     fit = Fit(
         judged=judged,

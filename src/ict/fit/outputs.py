@@ -135,6 +135,7 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit, unfinished: str
             probs=probs,
             image=_pictures(data, unlabeled),
             suggestions=suggestions,
+            columns=data.table.described if data.table else (),
             remarks=remarks,
             origin=fit.origin,
         )
@@ -150,7 +151,8 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit, unfinished: str
     write_atomic(place / "report.html", page.encode())
     describe_model(place, model, about, unfinished)
     names_of_files = ("model.safetensors", "predictions.csv", "next.csv", "report.html")
-    lines = [*remarks, f"{judged.method}, {n_labeled} labeled and {n_unlabeled} unlabeled examples", remark]
+    table = [str(data.table)] if data.table else []
+    lines = [*table, *remarks, f"{judged.method}, {n_labeled} labeled and {n_unlabeled} unlabeled examples", remark]
     files = ", ".join(f"{out / name}" for name in names_of_files)
     validation = f"validation: {about['validation']}" if len(rows.valid) else ""
     result = {
@@ -164,6 +166,7 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit, unfinished: str
         "unlabeled_rows": None if judged.verdict is None else judged.verdict.told(),
         "temperature": model.temperature,
         "calibration": model.calibration,
+        "columns": dict(data.table.described) if data.table else {},
         "remarks": list(remarks),
         "next": [names[one.row] for one in suggestions],
         "origin": fit.origin,

@@ -62,7 +62,7 @@ def _stream(model: SavedModel, path: Path, skip_bad: bool, backbone: str | None,
     if used is None:
         if backbone is not None:
             raise UserError(f"the model was fitted without a backbone: leave out --backbone {backbone}.")
-        return stream_data(path, shape, model.columns, skip_bad)
+        return stream_data(path, shape, model.columns, skip_bad, table=model.table)
     embed = used.open(device, backbone)
     kind = item_kind(path, used.text_column)
     if kind == "numbers":

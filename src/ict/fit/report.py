@@ -50,6 +50,7 @@ class Findings:
     suggestions: Sequence[Suggestion]
     remarks: Sequence[str]  # on the data
     origin: dict[str, str]  # command, seed, versions, time
+    columns: Sequence[tuple[str, str]] = ()  # of a table by name, and what each became
 
 
 def report(found: Findings) -> str:
@@ -60,6 +61,7 @@ def report(found: Findings) -> str:
         _summary(found),
         _candidates(found),
         _remarks(found.remarks),
+        _columns(found.columns),
         _next(found),
         _classes(found, classes),
         _confusion(found, classes),
@@ -142,6 +144,14 @@ def _candidates(found: Findings) -> str:
     )
     columns = ["candidate", "what it is", "uses unlabeled examples", metric, "fold by fold"]
     return section(title, words + table(columns, rows, "pairs"))
+
+
+def _columns(columns: Sequence[tuple[str, str]]) -> str:
+    """What became of each column of a table."""
+    if not columns:
+        return ""
+    rows = [[shown(name), shown(what)] for name, what in columns]
+    return section("Columns of the table", table(["column", "what it became"], rows, "pairs"))
 
 
 def _shorter(found: Findings) -> str:

@@ -24,6 +24,7 @@ from ict.base.files import read_json, write_atomic, write_json
 from ict.base.reading import check_file, reading
 from ict.base.registry import is_outside
 from ict.data.array_inputs import ArrayInputs
+from ict.data.columns.table_inputs import TableInputs
 from ict.engine.memory_format import lay_out
 from ict.experiment.run_folder import serialized
 from ict.experts.graph import GRAPH, GraphPropagation
@@ -44,10 +45,11 @@ class SavedModel:
     network: TrainedNetwork | GraphPropagation
     inputs: ArrayInputs
     classes: tuple[str, ...]
-    columns: tuple[str, ...] = ()  # the feature columns, if it was fitted to a table
+    columns: tuple[str, ...] = ()  # the names of the features, if it was fitted to a table
     temperature: float = 1.0  # of the probabilities
     calibration: str = "Probabilities are the model's own and not calibrated."
     backbone: UsedBackbone | None = None  # whose features the examples are
+    table: TableInputs | None = None  # how the columns of a table became the features; none in older models
 
     def predict_proba(self, x: NDArray[Any]) -> NDArray[Any]:
         return tempered(self.network.predict_proba(self.inputs(x)), self.temperature)
@@ -70,6 +72,8 @@ def save_model(folder: Path, model: SavedModel, about: dict[str, Any], unfinishe
     }
     if model.backbone is not None:
         config["backbone"] = model.backbone.to_config()
+    if model.table is not None:
+        config["table"] = model.table.to_config()
     if isinstance(model.network, TrainedNetwork):
         config |= {"updates": model.network.n_updates, "recipe": model.network.recipe}
         tensors = model.network.module.state_dict()
@@ -122,6 +126,9 @@ def _restored(
     tuples = {key: tuple(config["inputs"].get(key, ())) for key in ("shape", "blocks")}
     inputs = ArrayInputs(**{**config["inputs"], **tuples})
     backbone = UsedBackbone.from_config(config["backbone"], folder) if "backbone" in config else None
+    table = TableInputs.from_config(config["table"]) if "table" in config else None
+    if table is not None and (len(table.features),) != inputs.shape:
+        raise ValueError(f"its table has {len(table.features)} features, but its inputs have the shape {inputs.shape}")
     temperature = float(config.get("temperature", 1.0))
     if not 0 < temperature < float("inf"):
         raise ValueError(f"the temperature {temperature} is not above 0")
@@ -134,7 +141,7 @@ def _restored(
     network = _network(config, inputs, len(classes), _finite(load(weights)), allow_code)
     columns = tuple(config.get("columns", ()))
     calibration = str(config.get("calibration", SavedModel.calibration))
-    return SavedModel(network, inputs, classes, columns, temperature, calibration, backbone)
+    return SavedModel(network, inputs, classes, columns, temperature, calibration, backbone, table)
 
 
 def _digest(classes: Sequence[str]) -> str:

@@ -10,7 +10,27 @@ Mask = NDArray[np.bool_]
 ISO = "ISO8601"
 # A day and a month in figures can be exchanged, so a format is right only if it fits every cell.
 DATE_FORMATS = (ISO, "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%Y/%m/%d")
-_GAPS = frozenset({"", "?", "-", "na", "n/a", "nan", "null", "none"})  # among numbers and times, in lower case
+GAPS = (
+    "",
+    "?",
+    "-",
+    "NA",
+    "na",
+    "N/A",
+    "n/a",
+    "#N/A",
+    "<NA>",
+    "NaN",
+    "nan",
+    "-nan",
+    "NaT",
+    "NULL",
+    "Null",
+    "null",
+    "None",
+    "none",
+)
+_GAPS = frozenset(text.casefold() for text in GAPS)  # among numbers, truth values and times
 _TRUTH = {"true": 1.0, "yes": 1.0, "1": 1.0, "false": 0.0, "no": 0.0, "0": 0.0}
 
 
@@ -36,7 +56,10 @@ def is_numeric(column: Any) -> bool:
 
 def words(column: Any) -> tuple[NDArray[np.intp], list[str]]:
     """The different words of a column, and which of them each cell is; -1 for a missing cell."""
-    codes, different = _pandas().factorize(column)
+    try:
+        codes, different = _pandas().factorize(column)
+    except TypeError:  # such as lists, which cannot be compared
+        codes, different = _pandas().factorize(column.map(str, na_action="ignore"))
     return codes, [word(cell) for cell in different]
 
 

@@ -26,13 +26,13 @@ def kinds_of(frame: Any, asked: Mapping[str, Asked]) -> dict[str, Kind]:
 
 
 def kind_of(column: Any, name: str) -> Kind:
-    """What a column is. Nothing but gaps, or the same in every row, is constant."""
+    """What a column is. Nothing but gaps, or the same in all rows, is constant."""
     pandas = importlib.import_module("pandas")
     try:
         n_different, n_cells = int(column.nunique()), int(column.notna().sum())
     except TypeError:  # such as lists, which cannot be compared
         return "unusable"
-    if n_different == 0 or (n_different == 1 and n_cells == len(column)):
+    if n_different == 0 or (n_different == 1 and 1 < n_cells == len(column)):
         return "constant"
     if pandas.api.types.is_bool_dtype(column):
         return "boolean"

@@ -1,11 +1,14 @@
 """Reads a user's own files with the reader for their kind, to learn from them or to predict on them."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from ict.base.errors import UserError
 from ict.base.reading import check_file
+from ict.data.columns.kinds import Asked
+from ict.data.columns.table_inputs import TableInputs
 from ict.data.user.answers import is_answer_file, with_answers
 from ict.data.user.label_file import names_examples, with_labels
 from ict.data.user.records import Embed, Items, Progress, Reader, ReadOptions, Stream, StreamOptions, UserData
@@ -52,6 +55,8 @@ def read_data(
     text_column: str | None = None,
     group_column: str | None = None,
     unlabeled: bool = False,
+    columns: Mapping[str, Asked] | None = None,
+    table: TableInputs | None = None,
 ) -> UserData:
     """Read examples to learn from into memory. See `ReadOptions`. A labeling page's file labels data of any kind."""
     reader = reader_of(path, text_column)
@@ -61,6 +66,9 @@ def read_data(
         raise UserError(f"size={size} is for a folder of images, which {path} is not: leave it out.")
     if group_column is not None and path.suffix.lower() not in TABLES:
         raise UserError(f"group_column '{group_column}' needs a table, but {path} is not one: leave it out.")
+    if columns and (path.suffix.lower() not in TABLES or text_column is not None):
+        what = f"--text-column {text_column}" if text_column else "a file that is no table"
+        raise UserError(f"columns of {path} cannot be chosen, beside {what}: leave them out.")
     answers = labels if labels is not None and is_answer_file(labels) else None
     by_row = labels if labels is not None and not (answers or path.is_dir()) and names_examples(labels) else None
     options = ReadOptions(
@@ -75,6 +83,8 @@ def read_data(
         text_column,
         group_column,
         unlabeled or bool(answers or by_row),
+        columns or {},
+        table,
     )
     data = replace(reader.read(path, options), items=reader.ITEMS)
     if answers is not None:
@@ -96,9 +106,10 @@ def stream_data(
     embed: Embed | None = None,
     beside: tuple[int, ...] = (),
     text_column: str | None = None,
+    table: TableInputs | None = None,
 ) -> Stream:
     """Read examples to predict on as a stream, without labels. See `StreamOptions`."""
-    options = StreamOptions(shape, columns, skip_bad, CHUNK, embed, beside, text_column)
+    options = StreamOptions(shape, columns, skip_bad, CHUNK, embed, beside, text_column, table)
     return reader_of(path, text_column).stream(path, options)
 
 

@@ -1,7 +1,7 @@
 """The types of the readers' arguments and results. Every reader imports this file, and it imports none of them."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from ict.base.array_types import Array
 from ict.base.errors import UserError
+from ict.data.columns.kinds import Asked
+from ict.data.columns.table_inputs import TableInputs
 from ict.data.labels import is_unlabeled_text
 
 Items = Literal["photos", "texts", "numbers"]  # the content of a file or folder
@@ -39,6 +41,7 @@ class UserData:
     contents: tuple[str, ...] | None = None  # the digest of each file or text; None: rows of x are the content
     texts: tuple[str, ...] | None = None  # each example's text, if x has features of texts
     items: Items = "numbers"  # what the examples are
+    table: TableInputs | None = None  # how a table's columns became the features
     checks: tuple[int, ...] = ()  # rows that the labeling page asked for at random: a test, never trained on
 
     @cached_property
@@ -116,6 +119,8 @@ class ReadOptions:
     text_column: str | None = None  # of a table of texts
     group_column: str | None = None  # of a table: rows with the same value are held out together
     unlabeled: bool = False  # a table may lack a column of labels
+    columns: Mapping[str, Asked] = field(default_factory=dict)  # what columns of a table are; others are recognized
+    table: TableInputs | None = None  # of the table that this one belongs to; none: learned from it
 
 
 @dataclass(frozen=True)
@@ -123,12 +128,13 @@ class StreamOptions:
     """How to read data to predict on."""
 
     shape: tuple[int, ...]  # of the examples that the model was fitted to
-    columns: tuple[str, ...]  # the features of the table that it was fitted to, if it was one
+    columns: tuple[str, ...]  # of the table that it was fitted to, if it was one of numbers alone
     skip_bad: bool
     chunk: int  # examples
     embed: Embed | None = None
     beside: tuple[int, ...] = ()
     text_column: str | None = None
+    table: TableInputs | None = None  # how the columns of the table became the features, if it was one
 
 
 class Reader(Protocol):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ict.base.errors import UserError
+from ict.data.labels import is_unlabeled_text
 from ict.data.user.records import Items, UserData
 
 _WORDS: dict[Items, tuple[str, str]] = {
@@ -45,6 +46,16 @@ def rows_left_out(names: Sequence[str]) -> list[str]:
 def made_gray(names: Sequence[str]) -> list[str]:
     were = counted(len(names), "image in color was", "images in color were")
     return [f"{were} made gray: {listed(names)}"] if names else []
+
+
+def unlabeled_rows(values: Sequence[object]) -> list[str]:
+    """A remark on the rows without a label, if any of them says so by a word or a number."""
+    counts = Counter("" if value is None else str(value).strip() for value in values)
+    unlabeled = {text: n for text, n in counts.most_common() if is_unlabeled_text(text)}
+    if not any(unlabeled):
+        return []
+    ways = [f"{n:,} " + (f"'{text}'" if text else "blank") for text, n in unlabeled.items()]
+    return [f"{counted(sum(unlabeled.values()), 'row is', 'rows are')} unlabeled: {', '.join(ways)}"]
 
 
 def about_labels(data: UserData) -> list[str]:

@@ -30,18 +30,23 @@ def finite(
     names = [f"row {i}" for i in numbers]
     if x.dtype == np.uint8:
         return Block(x, y, names, [])
-    bad = np.flatnonzero(~np.isfinite(x).all(axis=1))
-    if not bad.size:
-        return Block(x, y, names, [])
-    if not skip_bad:
-        column = columns[int(np.flatnonzero(~np.isfinite(x[bad[0]]))[0])]
+    bad = np.asarray(~np.isfinite(x).all(axis=1))
+    if bad.any() and not skip_bad:
+        row = int(np.argmax(bad))
+        column = columns[int(np.argmin(np.isfinite(x[row])))]
         raise UserError(
-            f"{path} has no finite number in {names[bad[0]]}, column {column}: "
+            f"{path} has no finite number in {names[row]}, column {column}: "
             "fill it in or set skip_bad to leave such rows out."
         )
-    left = set(bad.tolist())
-    kept = [name for i, name in enumerate(names) if i not in left]
-    return Block(np.delete(x, bad, axis=0), np.delete(y, bad), kept, [names[i] for i in bad])
+    return without(x, y, names, bad)
+
+
+def without(x: Array, y: NDArray[np.object_], names: list[str], bad: NDArray[np.bool_]) -> Block:
+    """The rows that are not bad."""
+    if not bad.any():
+        return Block(x, y, names, [])
+    good, left_out = ([name for name, is_bad in zip(names, bad, strict=True) if is_bad == of] for of in (False, True))
+    return Block(x[~bad], y[~bad], good, left_out)
 
 
 def joined(path: Path, blocks: list[Block], columns: tuple[str, ...]) -> UserData:

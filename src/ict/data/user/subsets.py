@@ -1,6 +1,6 @@
 """The user's training, validation and test examples: given as files, or split without duplicates across subsets."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ict.base.array_types import Rows
 from ict.base.errors import UserError
+from ict.data.columns.kinds import Asked
 from ict.data.labels import UNLABELED
 from ict.data.user.read import read_data
 from ict.data.user.records import Embed, Progress, UserData
@@ -51,6 +52,7 @@ def read_subsets(
     text_column: str | None = None,
     group_column: str | None = None,
     unlabeled: bool = False,
+    columns: Mapping[str, Asked] | None = None,
 ) -> GivenSubsets:
     """Read data with `read_data`, and subsets of the same kind, which must contain their labels."""
     data = read_data(
@@ -64,6 +66,7 @@ def read_subsets(
         text_column=text_column,
         group_column=group_column,
         unlabeled=unlabeled,
+        columns=columns,
     )
     classes = {label for label in data.y if label is not None}
     pieces, rows, start = [data], {}, len(data.names)
@@ -84,6 +87,7 @@ def read_subsets(
             beside=data.beside,
             text_column=text_column,
             group_column=group_column,
+            table=data.table,
         )
         pieces.append(_alike(subset, source, data, path, classes))
         rows[name] = np.arange(start, start + len(subset.names))

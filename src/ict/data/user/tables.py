@@ -1,10 +1,6 @@
-"""Reads features from tables, CSV or Parquet."""
+"""Reads features from tables, CSV or Parquet: columns of any kind as numbers."""
 
-import importlib
-import re
-import warnings
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,18 +10,23 @@ from numpy.typing import NDArray
 
 from ict.base.errors import UserError
 from ict.base.reading import reading
+from ict.data.columns.cells import is_numeric, numbers
+from ict.data.columns.frames import pandas_for
+from ict.data.columns.kinds import kinds_of
+from ict.data.columns.learn import learn
+from ict.data.columns.table_inputs import Number, TableInputs
 from ict.data.labels import LABEL_COLUMNS, find_label_column, is_label_column
 from ict.data.user.records import Chunk, Items, ReadOptions, Stream, StreamOptions, UserData, label_strings
-from ict.data.user.remarks import counted, listed, unlike_the_model
-from ict.data.user.rows import Block, finite, joined
+from ict.data.user.remarks import counted, listed, unlabeled_rows, unlike_the_model
+from ict.data.user.rows import Block, finite, joined, without
+from ict.data.user.table_file import CHUNK, Cells, Piece, is_parquet, n_rows, pieces, table_columns
 
 ITEMS: Items = "numbers"
-CHUNK = 65536  # rows read at a time
-MARK = "\0"  # before the label while a CSV is read
+Encode = Callable[[Piece, NDArray[np.object_]], Block]  # a piece of a table and its labels to usable rows
 
 
 def read(path: Path, options: ReadOptions) -> UserData:
-    """Read every column except the labels as a feature."""
+    """Read every column except the labels, as features of its kind."""
     if options.labels is not None:
         raise UserError(f"{path} is a table with its own label column: leave out the labels {options.labels}.")
     names = table_columns(path)
@@ -33,67 +34,50 @@ def read(path: Path, options: ReadOptions) -> UserData:
     columns = [name for name in names if name not in (label, options.group_column)]
     if not columns:
         raise UserError(f"{path} has only the label column '{label}': add columns with features.")
-    return joined(path, list(table_rows(path, columns, label, options.skip_bad)), tuple(columns))
+    if options.table is None:
+        found, table = _learned(path, columns, label, options)
+    else:
+        table = options.table
+        _require(table.names, names, path)
+        found = list(pieces(path, _cells(table, label), options.skip_bad))
+    encode = _by_kind(table, path, options.skip_bad)
+    labels = [piece.as_written(label) for piece in found]
+    blocks = [encode(piece, label_strings(some)) for piece, some in zip(found, labels, strict=True)]
+    data = joined(path, blocks, table.features)
+    remarks = [*data.remarks, *unlabeled_rows([value for some in labels for value in some] if label else [])]
+    return replace(data, table=table, remarks=tuple(remarks))
 
 
 def stream(path: Path, options: StreamOptions) -> Stream:
-    names, shape = table_columns(path), options.shape
-    if missing := [name for name in options.columns if name not in names]:
-        raise UserError(f"{path} lacks columns that the model was fitted to: add {listed(missing)}.")
-    if options.columns:
-        wanted = list(options.columns)
+    names, shape, table = table_columns(path), options.shape, options.table
+    if table is not None:
+        wanted, cells = list(table.names), _cells(table, None)
+        encode = _by_kind(table, path, options.skip_bad)
     else:
-        wanted = names if (len(names),) == shape else [name for name in names if name != find_label_column(names)]
-    if (len(wanted),) != shape:
+        wanted, cells = _numeric_columns(names, options), Cells()
+        encode = _as_they_are(wanted, path, options.skip_bad)
+    _require(wanted, names, path)
+    if table is None and (len(wanted),) != shape:
         raise unlike_the_model(path, f"{len(wanted)} features", shape)
+    known = {*wanted, *(name for name, _ in table.left_out)} if table else {*wanted}
     remarks = []
-    if unknown := [f"'{name}'" for name in names if name not in wanted and not is_label_column(name)]:
+    if unknown := [f"'{name}'" for name in names if name not in known and not is_label_column(name)]:
         were = counted(
             len(unknown), "column that the model does not use was", "columns that the model does not use were"
         )
         remarks = [f"{were} ignored: {listed(unknown)}"]
-    rows = table_rows(path, wanted, None, options.skip_bad, options.chunk)
-    return Stream((Chunk(some.x, some.names, some.bad) for some in rows), n_rows(path), remarks)
+
+    def chunks() -> Iterator[Chunk]:
+        for piece in pieces(path, cells, options.skip_bad, options.chunk, wanted):
+            rows = encode(piece, label_strings(piece.as_written(None)))
+            yield Chunk(rows.x, rows.names, rows.bad)
+
+    return Stream(chunks(), n_rows(path), remarks)
 
 
-def table_columns(path: Path) -> list[str]:
-    """The names of a table's columns."""
-    pandas = _pandas(path)
-    with _table(path):
-        if _is_parquet(path):
-            frame = _parquet(path).schema_arrow.empty_table().to_pandas()
-        else:
-            frame = pandas.read_csv(path, nrows=0, index_col=False)
-        names = [str(name) for name in frame.columns]
-    if len(set(names)) < len(names):
-        twice = next(name for i, name in enumerate(names) if name in names[:i])
-        raise UserError(f"{path} has two columns named '{twice}': rename one of them.")
-    return names
-
-
-def n_rows(path: Path) -> int | None:
-    """The number of rows of a table, if its header has it."""
-    if not _is_parquet(path):
-        return None
-    with _table(path):
-        return int(_parquet(path).metadata.num_rows)
-
-
-def table_rows(
-    path: Path, columns: list[str], label: str | None, skip_bad: bool, chunk: int = CHUNK
-) -> Iterator[Block]:
-    """The rows of a table in blocks of `chunk` rows. Labels are unknown without a label column."""
-    pandas = _pandas(path)
-    for frame, numbers, lines in _numbered(pandas, path, label, skip_bad, chunk):
-        wanted = columns if label is None else [*columns, label]
-        if missing := [name for name in wanted if name not in frame]:
-            raise UserError(f"{path} has no column {listed(missing)} in some of its rows: save it again.")
-        with _table(path), np.errstate(over="ignore"):  # numbers too large for float32 become infinite: bad rows
-            x = np.stack([_numbers(pandas, frame[name], numbers, path, skip_bad) for name in columns], axis=1)
-        y = label_strings(_as_written(frame, label))
-        rows = finite(x, y, numbers, [f"'{name}'" for name in columns], path, skip_bad)
-        bad = [*rows.bad, *(f"row {i}" for i in lines)]
-        yield replace(rows, bad=sorted(bad, key=lambda name: int(name.removeprefix("row "))))
+def _require(wanted: Sequence[str], names: Sequence[str], path: Path) -> None:
+    if missing := [name for name in wanted if name not in names]:
+        raise UserError(f"{path} lacks columns that the model is fitted to: add {listed(missing)}.")
 
 
 def row_groups(path: Path, column: str, names: tuple[str, ...]) -> NDArray[np.object_]:
@@ -102,8 +86,8 @@ def row_groups(path: Path, column: str, names: tuple[str, ...]) -> NDArray[np.ob
     if column not in columns:
         raise UserError(f"{path} has no column '{column}': name the one with the groups by group_column, of {columns}.")
     values: dict[str, Any] = {}
-    for frame, numbers, _ in _numbered(_pandas(path), path, column, True, CHUNK):
-        values |= zip((f"row {i}" for i in numbers), _as_written(frame, column), strict=True)
+    for piece in pieces(path, Cells(column), skip_bad=True):
+        values |= zip((f"row {i}" for i in piece.numbers), piece.as_written(column), strict=True)
     groups = np.empty(len(names), dtype=object)
     groups[:] = [(name,) if values[name] is None else str(values[name]) for name in names]
     return groups
@@ -122,96 +106,103 @@ def text_blocks(
     if label is not None and label not in names:
         raise UserError(f"{path} has no column '{label}': name the one with the labels by label_column, of {names}.")
     label = label or find_label_column([name for name in names if name != column])
-    for frame, numbers, lines in _numbered(_pandas(path), path, label, skip_bad, chunk):
-        texts = frame[column].astype(object)
+    for piece in pieces(path, Cells(label), skip_bad, chunk):
+        texts = piece.frame[column].astype(object)
         present = texts.notna().to_numpy(bool)
-        bad = [f"row {i}" for i, there in zip(numbers, present, strict=True) if not there]
+        bad = [f"row {i}" for i, there in zip(piece.numbers, present, strict=True) if not there]
         if bad and not skip_bad:
             raise UserError(f"{path} has no text in {bad[0]}: fill it in or set skip_bad to leave such rows out.")
-        labels = _as_written(frame, label)
+        labels = piece.as_written(label)
         yield (
             [str(text) for text in texts[present]],
             [value for value, there in zip(labels, present, strict=True) if there],
-            [f"row {i}" for i, there in zip(numbers, present, strict=True) if there],
-            [*bad, *(f"row {i}" for i in lines)],
+            [f"row {i}" for i, there in zip(piece.numbers, present, strict=True) if there],
+            [*bad, *(f"row {i}" for i in piece.too_wide)],
         )
 
 
-def _numbered(
-    pandas: Any, path: Path, label: str | None, skip_bad: bool, chunk: int
-) -> Iterator[tuple[Any, list[int], list[int]]]:
-    """Tables of `chunk` rows, the row numbers in the file, and the numbers of rows with too many cells."""
-    too_wide, number, reported = set[int](), 0, 0
-    for frame in _frames(pandas, path, label, skip_bad, chunk, too_wide):
-        numbers = []
-        for _ in range(len(frame)):
-            number += 1
-            while number in too_wide:  # so that a row keeps its number in the file
-                number += 1
-            numbers.append(number)
-        lines, reported = sorted(too_wide)[reported:], len(too_wide)
-        yield frame, numbers, lines
-
-
-def _as_written(frame: Any, label: str | None) -> list[Any]:
-    """The labels of a table's rows, None where missing."""
-    if label is None:
-        return [None] * len(frame)
-    values = frame[label].astype(object)
-    return [text.removeprefix(MARK) if isinstance(text, str) else text for text in values.where(values.notna(), None)]
-
-
-def _pandas(path: Path) -> Any:
+def _learned(
+    path: Path, columns: list[str], label: str | None, options: ReadOptions
+) -> tuple[list[Piece], TableInputs]:
+    """The rows of a table and what is learned of its columns. Those that are not numbers are read again as written."""
+    words = {name for name, kind in options.columns.items() if kind not in ("number", "ignore")}
+    found = _typed(path, columns, label, words, options.skip_bad)
+    as_text = {name for piece in found for name in columns if not is_numeric(piece.frame[name])}
+    if as_text - words and not is_parquet(path):
+        found = _typed(path, columns, label, words | as_text, options.skip_bad)
+    pandas = pandas_for(path)
+    frame = pandas.concat([piece.frame[columns] for piece in found], ignore_index=True)
+    if not len(frame):
+        return found, TableInputs(tuple(Number(name, 0.0, False) for name in columns))  # no rows is another's error
     try:
-        return importlib.import_module("pandas")
-    except ImportError:
-        raise UserError(f"reading {path} needs pandas: install it with `pip install pandas`.") from None
+        return found, learn(frame, kinds_of(frame, options.columns))
+    except UserError as problem:
+        raise UserError(f"{path}: {problem}") from None
 
 
-def _parquet(path: Path) -> Any:
-    try:
-        return importlib.import_module("pyarrow.parquet").ParquetFile(path)
-    except ImportError:
-        raise UserError(f"reading {path} needs pyarrow: install it with `pip install pyarrow`.") from None
+def _typed(path: Path, columns: list[str], label: str | None, words: set[str], skip_bad: bool) -> list[Piece]:
+    cells = Cells(label, words, [name for name in columns if name not in words])
+    return list(pieces(path, cells, skip_bad, wanted=columns))
 
 
-def _frames(
-    pandas: Any, path: Path, label: str | None, skip_bad: bool, chunk: int, too_wide: set[int]
-) -> Iterator[Any]:
-    """Tables of `chunk` rows. Rows with too many cells are left out, and their numbers are added to `too_wide`."""
-    if _is_parquet(path):
-        with _table(path):
-            for batch in _parquet(path).iter_batches(chunk):
-                yield batch.to_pandas().rename(columns=str)
-        return
-    with _table(path):
-        # Labels such as NA and 01 stay unchanged: pandas would read NA as missing, even after a converter.
-        options = {"converters": {label: MARK.__add__}} if label is not None else {}
-        wide = "warn" if skip_bad else "error"
-        reader = pandas.read_csv(path, index_col=False, low_memory=False, chunksize=chunk, on_bad_lines=wide, **options)
-        with reader:
-            frame: Any = None
-            more = True
-            while more:
-                with warnings.catch_warnings(record=True) as caught:
-                    warnings.simplefilter("always")
-                    following = next(reader, None)
-                for message in (str(warning.message) for warning in caught):
-                    lines = re.findall(r"Skipping line (\d+)", message)
-                    if not lines:  # such as a first row with too many cells: it would silently lose one
-                        raise ValueError(message)
-                    too_wide |= {int(line) - 1 for line in lines}  # without the header
-                more = following is not None
-                frame = following if more else frame.iloc[:0]  # so that the last skipped lines are reported
-                yield frame
+def _cells(table: TableInputs, label: str | None) -> Cells:
+    numbers = {column.name for column in table.columns if isinstance(column, Number) and not column.boolean}
+    return Cells(label, {*table.names} - numbers, numbers)
 
 
-def _table(path: Path) -> AbstractContextManager[None]:
-    return reading(path, "a table", "repair it or save it again")
+def _by_kind(table: TableInputs, path: Path, skip_bad: bool) -> Encode:
+    """Columns as what was learned of them. A row with a cell of another kind is bad."""
+
+    def encode(piece: Piece, y: NDArray[np.object_]) -> Block:
+        try:
+            x, bad = table.encode(piece.frame)
+        except UserError as problem:
+            raise UserError(f"{path}: {problem}") from None
+        for name, mask in bad.items():
+            row = int(np.argmax(mask))
+            cell = f"{table.problem(name, piece.frame[name].iloc[row])} in row {piece.numbers[row]}"
+            if len(mask) > 1 and mask.all():
+                raise UserError(f"{path} has {cell}, and nothing else there: give the column what it is fitted to.")
+            if not skip_bad:
+                raise UserError(f"{path} has {cell}: fix it or set skip_bad to leave such rows out.")
+        names = [f"row {i}" for i in piece.numbers]
+        left_out = np.logical_or.reduce([*bad.values()]) if bad else np.zeros(len(x), np.bool_)
+        return _with_too_wide(without(x, y, names, left_out), piece)
+
+    return encode
 
 
-def _is_parquet(path: Path) -> bool:
-    return path.suffix.lower() == ".parquet"
+def _as_they_are(columns: list[str], path: Path, skip_bad: bool) -> Encode:
+    """Columns of numbers, as a model was fitted to that knows no other kind. A row with a gap is bad."""
+
+    def encode(piece: Piece, y: NDArray[np.object_]) -> Block:
+        with reading(path, "a table", "repair it or save it again"), np.errstate(over="ignore"):
+            x = np.stack([_numbers(piece.frame[name], piece.numbers, path, skip_bad) for name in columns], axis=1)
+        return _with_too_wide(finite(x, y, piece.numbers, [f"'{name}'" for name in columns], path, skip_bad), piece)
+
+    return encode
+
+
+def _with_too_wide(block: Block, piece: Piece) -> Block:
+    bad = [*block.bad, *(f"row {i}" for i in piece.too_wide)]
+    return replace(block, bad=sorted(bad, key=lambda name: int(name.removeprefix("row "))))
+
+
+def _numbers(column: Any, rows: list[int], path: Path, skip_bad: bool) -> NDArray[np.float32]:
+    """A column as numbers, NaN for gaps. Other cells are an error, or count as gaps if bad rows are skipped."""
+    found, bad = numbers(column)
+    if bad.any() and (not skip_bad or (bad | np.isnan(found)).all()):
+        row = int(np.argmax(bad))
+        example = f", such as '{column.iloc[row]}' in row {rows[row]}"
+        raise UserError(f"{path} has the column '{column.name}' that is not numeric{example}: encode or remove it.")
+    return np.where(bad, np.float32(np.nan), found)
+
+
+def _numeric_columns(names: list[str], options: StreamOptions) -> list[str]:
+    """The columns of a model that knows no other kind than numbers, by name or, fitted to an array, in order."""
+    if options.columns:
+        return list(options.columns)
+    return names if (len(names),) == options.shape else [name for name in names if name != find_label_column(names)]
 
 
 def _label_column(columns: list[str], path: Path, wanted: str | None, may_lack: bool) -> str | None:
@@ -222,17 +213,3 @@ def _label_column(columns: list[str], path: Path, wanted: str | None, may_lack: 
         what = " or ".join(LABEL_COLUMNS) if wanted is None else f"'{wanted}'"
         raise UserError(f"{path} has no column {what}: name the one with the labels by label_column, of {columns}.")
     return found
-
-
-def _numbers(pandas: Any, column: Any, rows: list[int], path: Path, skip_bad: bool) -> NDArray[np.float32]:
-    """A column as numbers. Other cells are an error, or count as missing if bad rows are skipped."""
-    kinds = pandas.api.types
-    if len(column) and (not kinds.is_numeric_dtype(column) or kinds.is_complex_dtype(column)):
-        numbers = pandas.to_numeric(column.astype(str).where(column.notna()), errors="coerce")
-        if not skip_bad or not numbers.notna().any():
-            texts = np.flatnonzero(numbers.isna() & column.notna())
-            example = f", such as '{column.iloc[texts[0]]}' in row {rows[texts[0]]}" if texts.size else ""
-            raise UserError(f"{path} has the column '{column.name}' that is not numeric{example}: encode or remove it.")
-        column = numbers
-    numeric: NDArray[np.float32] = column.to_numpy(np.float32, na_value=np.nan)
-    return numeric
