@@ -74,7 +74,8 @@ def test_checks_are_a_random_fifth_the_same_after_a_restart_and_after_files_are_
 
 def test_before_the_features_only_checks_are_asked_and_afterwards_suggestions_catch_up(tmp_path: Path) -> None:
     with AnswerLog(tmp_path / "labels.csv") as log:
-        one = session(log, found=False)
+        assert session(log, found=False).question() is None, "an answer needs a digest"
+        one = session(log, found=False, digest=digest)
         for _ in range(3):
             row = one.question()
             assert row is not None and one.kind(row) == "random" and one.request() is None
@@ -228,7 +229,8 @@ import sys
 from pathlib import Path
 from ict.label.log import AnswerLog
 from ict.label.session import Session
-one = Session([f"{i}.jpg" for i in range(200)], AnswerLog(Path(sys.argv[1])))
+names = [f"{i}.jpg" for i in range(200)]
+one = Session(names, AnswerLog(Path(sys.argv[1])), digest=lambda row: f"digest {row}")
 for row in range(200):
     one.answer([row], "cat")
     print(row, flush=True)
@@ -257,6 +259,50 @@ def test_copies_are_asked_once_and_what_could_not_be_read_never(tmp_path: Path) 
             one.answer([row], "cat")
         assert len([row for row in asked if row < 10]) == 1 and sorted(set(asked)) == sorted(asked)
         assert set(range(10, 39)) <= set(asked) and 39 not in asked
+
+
+def test_changed_examples_are_refused_and_missing_ones_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    with AnswerLog(path) as log:
+        one = session(log)
+        one.answer([3, 4], "cat")
+        one.skip(5)
+    with AnswerLog(path) as log:
+        digests = [digest(row + (row in (4, 5))) for row in range(200)]
+        with pytest.raises(UserError, match=r"labels.csv labels 4.jpg, which changed since they were labeled"):
+            session(log, found=False).found(Found(tuple(NAMES), tuple(digests)))
+        rest = session(log, [name for name in NAMES if name != "4.jpg"])
+        assert "labels 4.jpg, which are not here any more" in rest.remarks[0] and len(rest.answers) == 2
+        with pytest.raises(UserError, match=r"labels 3.jpg, 4.jpg, which are not here: name another file"):
+            session(log, ["a.jpg", "5.jpg"])
+
+
+def test_what_cannot_be_read_any_more_can_be_skipped_but_not_labeled(tmp_path: Path) -> None:
+    def gone(row: int) -> str:
+        raise UserError("it is gone")
+
+    with AnswerLog(tmp_path / "labels.csv") as log:
+        one = session(log, digest=gone)
+        with pytest.raises(UserError, match="it is gone"):
+            one.answer([1], "cat")
+        one.skip(1)
+        one.flag(2)
+    assert lines(tmp_path / "labels.csv") == [(NAMES[1], "", "skip"), (NAMES[2], "", "flag")]
+
+
+def test_a_group_that_was_passed_comes_back_when_its_guess_changes(tmp_path: Path) -> None:
+    with AnswerLog(tmp_path / "labels.csv") as log:
+        one = session(log)
+        groups = (np.array([1, 2, 3]), np.array([7, 8, 9]))
+        for guess in (0, 1):
+            chances = np.full(200, 0.5)
+            one.learned(Round(9, np.arange(200), groups, ("cat", "dog"), np.full(200, guess), chances))
+            assert one.group() == [1, 2, 3]
+            one.pass_group([1, 2])
+            assert one.group() == [7, 8, 9], "one example is no group"
+            one.answer([7, 8], "dog")
+            assert one.group() == []
+            one.undo()
 
 
 def test_given_labels_are_learned_from_and_not_asked(tmp_path: Path) -> None:

@@ -113,10 +113,10 @@ def as_json(value: Any) -> bytes:
     return (json.dumps(value, indent=2) + "\n").encode()
 
 
-def check_outside(path: Path, data: Path) -> None:
+def check_outside(path: Path, data: Path, option: str = "--out") -> None:
     """Raise a UserError if `path` is `data`, a user's file or folder that is only read, or lies inside it."""
     if path.resolve().is_relative_to(data.resolve()):
-        raise UserError(f"{path} is inside {data}, which must not change: name another place with --out.")
+        raise UserError(f"{path} is inside {data}, which must not change: name another place with {option}.")
 
 
 def write_atomic(path: Path, content: bytes) -> None:

@@ -18,6 +18,7 @@ from ict.cli.compare import compare, demo
 from ict.cli.data import data, shard
 from ict.cli.embed import cache, embed
 from ict.cli.fit import export, fit, predict
+from ict.cli.label import label
 from ict.cli.listing import list_names, show
 from ict.cli.messages import fail, warn
 from ict.cli.paper import figure, table
@@ -32,6 +33,7 @@ VERBS: dict[str, Callable[..., None]] = {  # in the order of `ict --help`
     "fit": fit,
     "predict": predict,
     "export": export,
+    "label": label,
     "embed": embed,
     "cache": cache,
     "show": show,

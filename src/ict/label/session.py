@@ -24,12 +24,14 @@ Without a page, in a loop:
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 
 from ict.base.errors import UserError
 from ict.data.labels import is_unlabeled_text
-from ict.data.user.answers import LABELED, Answer, AnswerKind
+from ict.data.user.answers import LABELED, Answer, AnswerKind, last_answers
+from ict.data.user.remarks import listed
 from ict.label.log import AnswerLog
 from ict.label.progress import Advice, Estimate, History
 from ict.label.queue import Queue
@@ -75,12 +77,14 @@ class Session:
         self._learner_rows: list[int] = []  # the row of each row of the learner
         self._place: dict[int, int] = {}  # the learner's row of each row
         self._copies: set[int] = set()
+        self._passed: dict[int, str | None] = {}  # rows of groups that were passed over, with the guess they had
         self._asked: dict[int, str] | None = None  # what the last request had to learn from
         unaskable = [row for row, name in enumerate(self.names) if "\n" in name or "\r" in name]
         self.queue = Queue(self.names, [*unaskable, *self.given], seed)
         for name in classes:
             self.add_class(name)
         self.classes += sorted(set(self.given.values()) - set(self.classes))
+        self.remarks = self._missing(log)
         before = ""
         for one in log.answers:
             if one.example in self._row_of:
@@ -91,7 +95,11 @@ class Session:
 
     def question(self) -> int | None:
         """The row to ask about; None if there is none, or before `found` none that could be a check."""
-        return next(iter(self.queue.next()), None)
+        return next(iter(self.questions()), None)
+
+    def questions(self) -> list[int]:
+        """That row and those after it. An answer needs a digest, so without any nothing is asked."""
+        return self.queue.next() if self._digest is not None else []
 
     def kind(self, row: int) -> AnswerKind:
         """Whether an answer is learned from or a check. An example never changes sides."""
@@ -103,9 +111,20 @@ class Session:
             return []
         for group in self.round.groups:
             rows = [self._learner_rows[row] for row in group]
-            if len(left := [row for row in rows if not self.queue.is_closed(row)]) > 1:
+            if len(left := [row for row in rows if not self.queue.is_closed(row) and not self._is_passed(row)]) > 1:
                 return left
         return []
+
+    def pass_group(self, rows: Sequence[int]) -> None:
+        """Show these in no group again before their guess changes. Nothing is written."""
+        self._passed |= {row: self._label_guessed(row) for row in rows}
+
+    def _is_passed(self, row: int) -> bool:
+        return row in self._passed and self._passed[row] == self._label_guessed(row)
+
+    def _label_guessed(self, row: int) -> str | None:
+        found = self._guess(row)
+        return None if found is None else found[0]
 
     def guess(self, row: int) -> tuple[str, float] | None:
         """The model's guess and its probability. There is none for a check, since it would bias the answer."""
@@ -167,6 +186,15 @@ class Session:
         return self._history.advice(self.checks(), self._target)
 
     @property
+    def can_undo(self) -> bool:
+        return bool(self._steps)
+
+    @property
+    def path(self) -> Path:
+        """The file of answers."""
+        return self._log.path
+
+    @property
     def n_labels(self) -> int:
         return sum(one.kind in LABELED for one in self.answers.values())
 
@@ -178,6 +206,7 @@ class Session:
         self._learner_rows = [self._row_of[name] for name in found.names if name in self._row_of]
         if len(self._learner_rows) < len(found.names):
             raise UserError("there are new examples since the page was started: start it again.")
+        self._check_unchanged(digests)
         self._place = {row: place for place, row in enumerate(self._learner_rows)}
         self._digest = self._digest or (lambda row: digests[self.names[row]])
         self.queue.close(set(range(len(self.names))) - set(self._learner_rows), asked=False)
@@ -189,6 +218,28 @@ class Session:
             self._copies |= set(rows) - {first, *self.answers}
         self.queue.close(self._copies, asked=False)
         self.is_found = True
+
+    def _check_unchanged(self, digests: Mapping[str, str]) -> None:
+        changed = [
+            one.example
+            for one in self.answers.values()
+            if one.kind in LABELED and digests.get(one.example, one.digest) != one.digest
+        ]
+        if changed:
+            raise UserError(
+                f"{self.path} labels {listed(changed)}, which changed since they were labeled: put them back, or name "
+                "another file with --labels."
+            )
+
+    def _missing(self, log: AnswerLog) -> tuple[str, ...]:
+        """A remark on labels of examples that are gone. A file without any example of this source is another's."""
+        labeled = [one.example for one in last_answers(log.answers).values() if one.kind in LABELED]
+        missing = [name for name in labeled if name not in self._row_of]
+        if missing and len(missing) == len(labeled):
+            raise UserError(
+                f"{log.path} labels {listed(missing)}, which are not here: name another file with --labels."
+            )
+        return (f"{log.path} labels {listed(missing)}, which are not here any more",) if missing else ()
 
     def request(self) -> Request | None:
         """What to learn from now, if it differs enough from the last request."""
@@ -236,11 +287,20 @@ class Session:
                 raise UserError(f"example {row} cannot be answered: choose another.")
         time = self._clock()
         lines = [
-            (row, Answer(self.names[row], label, time, kind, self._digest(row) if self._digest else ""))
+            (row, Answer(self.names[row], label, time, kind, self._digest_for(row, kind)))
             for row, label, kind in answers
         ]
         self._log.append([line for _, line in lines])
         self._count(lines)
+
+    def _digest_for(self, row: int, kind: AnswerKind) -> str:
+        """What can no longer be read can be skipped, but not labeled."""
+        try:
+            return self._digest(row) if self._digest is not None else ""
+        except UserError:
+            if kind in LABELED:
+                raise
+            return ""
 
     def _count(self, lines: Sequence[tuple[int, Answer]], together: bool = False) -> None:
         step: list[int] = self._steps.pop() if together and self._steps else []

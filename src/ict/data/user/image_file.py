@@ -72,6 +72,17 @@ def decoded(path: Path, root: Path, size: int, gray: bool, digest: bytes | None 
         return _reason(error)
 
 
+def whole(path: Path, root: Path, side: int) -> Image.Image | str:
+    """All of the image in RGB, at most `side` pixels wide and high, for people; or why it cannot be used."""
+    try:
+        image, _ = _upright(_bytes(path, root), _formats(path), lambda opened: opened.draft(None, (side, side)))
+        colored = image.convert("RGB")
+        colored.thumbnail((side, side))
+    except Exception as error:  # damaged files make pillow raise nearly anything
+        return _reason(error)
+    return colored
+
+
 def in_threads(work: Callable[[str], Answer], names: Sequence[str]) -> Iterator[Answer]:
     """work(name) for each name in order, computed for a few names in advance.
 
@@ -133,12 +144,18 @@ def _formats(path: Path) -> tuple[str, ...]:
 
 
 def _pixels(raw: bytes, size: int, gray: bool, formats: tuple[str, ...]) -> tuple[Pixels, bool]:
+    image, file_is_gray = _upright(raw, formats, lambda opened: _reduce(opened, size))
+    return square(image.convert("L" if gray else "RGB"), size), file_is_gray
+
+
+def _upright(raw: bytes, formats: tuple[str, ...], reduce: Callable[[Image.Image], object]) -> tuple[Image.Image, bool]:
+    """The image with 8 bits per channel, as it is meant to be seen, and whether the file is gray."""
     with Image.open(io.BytesIO(raw), formats=formats) as opened:
         file_is_gray = opened.mode in GRAY
-        _reduce(opened, size)
+        reduce(opened)
         sixteen_bit = opened.mode.startswith("I;16") or (opened.mode == "I" and opened.format == "PNG")
         image = ImageOps.exif_transpose(opened)
-    return square(_eight_bit(image, sixteen_bit).convert("L" if gray else "RGB"), size), file_is_gray
+    return _eight_bit(image, sixteen_bit), file_is_gray
 
 
 def _reduce(image: Image.Image, size: int) -> None:

@@ -57,8 +57,12 @@ def read_data(
     unlabeled: bool = False,
     columns: Mapping[str, Asked] | None = None,
     table: TableInputs | None = None,
+    digests: bool = False,
 ) -> UserData:
-    """Read examples to learn from into memory. See `ReadOptions`. A labeling page's file labels data of any kind."""
+    """Read examples to learn from into memory. See `ReadOptions`. A labeling page's file labels data of any kind.
+
+    `digests`: of a table's rows, those of the cells as they are written, which take another reading.
+    """
     reader = reader_of(path, text_column)
     if labels is not None and not labels.is_file():
         raise UserError(f"the labels {labels} are not a file: give one that exists.")
@@ -87,6 +91,10 @@ def read_data(
         table,
     )
     data = replace(reader.read(path, options), items=reader.ITEMS)
+    if (digests or answers is not None) and data.contents is None and path.suffix.lower() in TABLES:
+        from ict.data.user.table_cells import table_cells
+
+        data = replace(data, contents=table_cells(path, label_column).digests(data.names))
     if answers is not None:
         data = with_answers(data, answers, skip_bad)
     if by_row is not None:

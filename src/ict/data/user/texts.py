@@ -54,7 +54,7 @@ def stream(path: Path, options: StreamOptions) -> Stream:
     def chunks() -> Iterator[Chunk]:
         yield Chunk(np.empty((0, *options.shape), np.float32), [], linked)
         for start in range(0, len(names), options.chunk):
-            found = {name: _text(path, name) for name in names[start : start + options.chunk]}
+            found = {name: text_in(path, name) for name in names[start : start + options.chunk]}
             bad = [name for name, text in found.items() if text is None]
             refuse(path, dict.fromkeys(bad, _UNREADABLE), options.skip_bad)
             good = {name: text for name, text in found.items() if text is not None}
@@ -75,7 +75,7 @@ def _from_folder(path: Path, options: ReadOptions) -> tuple[list[str], UserData]
         raise UserError(f"--label-column {options.label_column} needs a table, but {path} is a folder: leave it out.")
     names, linked, n_ignored = files_in(path, SUFFIXES, "text", options.labels)
     given = folder_labels(names, path, "text", options)
-    texts = {name: _text(path, name) for name in names}
+    texts = {name: text_in(path, name) for name in names}
     bad = dict.fromkeys(linked, _LINKED) | {name: _UNREADABLE for name, text in texts.items() if text is None}
     refuse(path, bad, options.skip_bad)
     good = {name: text for name, text in texts.items() if text is not None}
@@ -94,7 +94,8 @@ def _embed(path: Path, embed: Embed | None) -> Embed:
     return embed
 
 
-def _text(folder: Path, name: str) -> str | None:
+def text_in(folder: Path, name: str) -> str | None:
+    """The text of a file; None if it cannot be read."""
     path = folder / name
     try:
         if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
