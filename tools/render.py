@@ -14,6 +14,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 import backbone_tables
+import claims
 import measured
 import on_a_cpu
 import on_vectors
@@ -298,6 +299,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     **measured.BLOCKS,
     **summary.BLOCKS,
     **on_vectors.BLOCKS,
+    **claims.BLOCKS,
 }
 
 

@@ -146,8 +146,8 @@ def draw(path: Path, summary: dict[str, Any], reported: Others = _NONE) -> None:
             axes.scatter([other.mean], [y], s=70, facecolors="none", edgecolors="tab:red", zorder=2)
     axes.set_yticks(range(len(rows)), [_label(row, places(summary)) for row in rows])
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    rings = ", a ring: reported" if reported else ""
-    axes.set_xlabel(f"test error (%): a dot per seed, a bar for the mean with its 95 % interval{rings}")
+    rings = "; a ring: reported" if reported else ""
+    axes.set_xlabel(f"test error (%): a dot per seed,\na bar for the mean with its 95 % interval{rings}")
     for other_axes in right:
         _draw_differences(other_axes, rows, differences)
     figure.suptitle(f"{summary['task']}, {summary['budget']} updates; overlapping places: no ranking")
