@@ -28,9 +28,10 @@ import torch
 
 from ict.base.errors import UserError
 from ict.base.files import read_json, write_json
+from ict.base.interrupts import sigterm_interrupts
 from ict.engine.device import Device, Mode, pick_device
 from ict.experiment.live_table import watch
-from ict.experiment.pool import Task, run_all, sigterm_interrupts
+from ict.experiment.pool import Task, run_all
 from ict.experiment.provenance import provenance
 from ict.experiment.result import Result, is_of
 from ict.recipes import RECIPES

@@ -72,7 +72,7 @@ def test_an_unknown_method_is_named() -> None:
 def test_images_are_seeded_by_the_network_that_was_asked_for() -> None:
     X, y, _ = blobs(per_class=4)
     images = np.repeat(X.astype(np.float32), 6, axis=1).reshape(-1, 1, 6, 6)
-    model = Fitter(None, 4, ("network.width=7",), "cpu", 0).fit("ict", images, y, 3, 0)
+    model = Fitter(None, 4, ("network.width=7",), "cpu").fit("ict", images, y, 3, 0)
     assert isinstance(model, TrainedNetwork) and model.seeding > 0
     first = next(p for p in model.module.parameters() if p.dim() == 4)
     assert model.recipe["network"]["width"] == first.shape[0] == 7
@@ -81,7 +81,7 @@ def test_images_are_seeded_by_the_network_that_was_asked_for() -> None:
 def test_the_anchored_fit_is_the_student_of_its_experts() -> None:
     X, y, _ = blobs()
     inputs, labels = X.astype(np.float32), y.astype(np.int64)
-    fitter = Fitter(None, 30, ("anchor.trees=5",), "cpu", 0)
+    fitter = Fitter(None, 30, ("anchor.trees=5",), "cpu")
     prior = Experts(trees=5).fit(inputs, labels, 3, 7).prior
     fitted, student = fitter.fit("anchored", inputs, labels, 3, 7), fitter.student(inputs, labels, prior, 7)
     np.testing.assert_array_equal(fitted.predict_proba(inputs), student.predict_proba(inputs))
@@ -101,7 +101,7 @@ def test_features_of_one_length_are_for_other_experts_than_a_table() -> None:
     wide = np.random.default_rng(0).normal(size=(len(X), 120)).astype(np.float32) + X[:, :1]
     recipes = []
     for inputs in (wide, wide / np.linalg.norm(wide, axis=1, keepdims=True)):
-        model = Fitter(None, 2, ("anchor.trees=5",), "cpu", 0).fit("anchored", inputs, y.astype(np.int64), 3, 0)
+        model = Fitter(None, 2, ("anchor.trees=5",), "cpu").fit("anchored", inputs, y.astype(np.int64), 3, 0)
         assert isinstance(model, TrainedNetwork)
         recipes.append(model.recipe["anchor"]["experts"])
     assert recipes == ["table", "features"]
@@ -112,7 +112,7 @@ def test_plain_ict_on_vectors_that_no_graph_holds_is_warned_about() -> None:
     X = rng.normal(size=(200, 30)).astype(np.float32)
     y = np.where(np.arange(200) < 40, rng.integers(0, 4, 200), -1)
     with pytest.warns(UserWarning, match="use ICTClassifier, or method 'anchored'"):
-        Fitter(None, 2, (), "cpu", 0).fit("ict", X, y, 4, 0)
+        Fitter(None, 2, (), "cpu").fit("ict", X, y, 4, 0)
 
 
 def test_a_whole_fit_searches_the_neighbors_of_its_inputs_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import gpu_queue
 import pytest
 from gpu_queue import ENTRIES, Place, Run, best_candidate, run_queue
 
-from ict.experiment.pool import sigterm_interrupts
+from ict.base.interrupts import sigterm_interrupts
 from ict.recipes import RECIPES
 from ict.recipes.recipe import change
 

@@ -119,8 +119,8 @@ def test_what_is_bad_is_remembered(tmp_path: Path, decodings: list[str]) -> None
 def test_an_interrupted_decoding_leaves_nothing(tmp_path: Path, own_cache: Path) -> None:
     two_classes(tmp_path)
 
-    def interrupt(done: int, total: int | None) -> None:
-        if done == 3:
+    def interrupt(stage: str, done: int, total: int | None) -> None:
+        if stage == "decoding photos" and done == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -158,8 +158,8 @@ def test_two_at_once_do_no_harm(tmp_path: Path, own_cache: Path) -> None:
     meeting = threading.Barrier(2, timeout=30)
     found: list[UserData] = []
 
-    def wait_for_the_other(done: int, total: int | None) -> None:
-        if done == total:
+    def wait_for_the_other(stage: str, done: int, total: int | None) -> None:
+        if stage == "decoding photos" and done == total:
             meeting.wait()  # both have decoded everything before either renames
 
     threads = [

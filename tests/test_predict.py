@@ -107,14 +107,12 @@ def test_chunks_give_the_numbers_of_one_piece_and_few_are_held(
     for reader in (images, arrays, tables):
         monkeypatch.setattr(reader, "Chunk", watched)
     monkeypatch.setattr(SavedModel, "predict_proba", spy)
-    seen: list[tuple[int, int | None]] = []
-    said = predict_files(
-        model, path, tmp_path / "p.csv", skip_bad=False, progress=lambda done, total: seen.append((done, total))
-    )
+    seen: list[tuple[str, int, int | None]] = []
+    said = predict_files(model, path, tmp_path / "p.csv", skip_bad=False, progress=lambda *told: seen.append(told))
     assert sizes == [7, 7, 7, 7, 2], "chunk by chunk"
     assert set(held) <= {1, 2}, "the one at hand, and the one before until it is replaced"
     assert said.endswith(f"30 predictions: {tmp_path / 'p.csv'}")
-    assert seen[-1] == (N, None if kind == "csv" else N)
+    assert seen[-1] == ("predicting", N, None if kind == "csv" else N)
     found = rows((tmp_path / "p.csv").read_text())
     assert [row["example"] for row in found] == list(names)
     for row, probabilities in zip(found, expected, strict=True):

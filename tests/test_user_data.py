@@ -319,10 +319,10 @@ def test_reading_twice_is_the_same_and_leaves_no_trace(tmp_path: Path) -> None:
     for i in range(30):
         save(tmp_path / "ab"[i % 2] / f"{i * 7 % 30}.jpg", noise(i, 30 + i, 40, 3))
     before, calls = listing(), []
-    one = read_data(tmp_path, progress=lambda done, total: calls.append((done, total)))
+    one = read_data(tmp_path, progress=lambda *told: calls.append(told))
     other = read_data(tmp_path)
     assert listing() == before
-    assert calls == [(i + 1, 30) for i in range(30)]
+    assert calls == [(stage, i + 1, 30) for stage in ("reading photos", "decoding photos") for i in range(30)]
     assert (one.names, one.y.tolist(), one.remarks) == (other.names, other.y.tolist(), other.remarks)
     assert list(one.names) == sorted(one.names)
     assert np.array_equal(one.x, other.x)

@@ -76,7 +76,7 @@ class Embedder:
         self._refuse_texts()
         return self.backbone.embed([self.backbone.prepare(text) for text in texts])
 
-    def images(self, images: Array) -> Features:
+    def images(self, images: Array, progress: Progress | None = None) -> Features:
         """The features of an array of images, uint8 [n, h, w] or [n, h, w, c], cached."""
         digests = [hashlib.blake2b(repr(image.shape).encode() + image.tobytes()).digest() for image in images]
 
@@ -84,7 +84,7 @@ class Embedder:
             return (self.backbone.prepare(images[i]) for i in places)
 
         _ = self._pixels
-        return self._cached(digests, prepared, None, None)[0]
+        return self._cached(digests, prepared, None, progress)[0]
 
     @property
     def _pixels(self) -> Pixels:
@@ -119,7 +119,7 @@ class Embedder:
                 found += good
                 done += len(some)
                 if progress is not None:
-                    progress(done, len(digests))
+                    progress("features", done, len(digests))
             cache.add(found, np.concatenate(parts))
         bad = {place: reasons[digest] for place, digest in enumerate(digests) if digest in reasons}
         rows = [cache[digest] for digest in digests if digest not in reasons]

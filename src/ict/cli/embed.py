@@ -25,11 +25,12 @@ def embed(
     Writes the arrays 'features', 'names' and 'labels' into one file.
     """
     from ict.cli.outside import find_beside_caller
-    from ict.experiment.console import count_bar
-    from ict.fit.embed import embed_files
+    from ict.experiment.progress_line import progress_line
 
     find_beside_caller([backbone])
-    with count_bar("embedding") as progress:
+    with progress_line() as progress:
+        from ict.fit.embed import embed_files
+
         options = {"labels": labels, "label_column": label_column, "text_column": text_column, "skip_bad": skip_bad}
         summary = embed_files(path, out, backbone, device, progress, **options)
     typer.echo(summary)

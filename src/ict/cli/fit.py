@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ict.base.interrupts import signal_of
+from ict.base.interrupts import signal_of, sigterm_interrupts
 from ict.cli.messages import fail
 from ict.cli.options import (
     AllowCode,
@@ -88,63 +88,59 @@ def fit(
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False,
 ) -> None:
     """Train on your own labeled and unlabeled examples. Write a model, predictions, a report and what to label next."""
-    from ict.data.columns.kinds import parse_columns
-    from ict.data.user.subsets import read_subsets
-    from ict.estimators.fitter import Fitter
-    from ict.estimators.metrics import check_metric
-    from ict.experiment.console import count_bar
-    from ict.experiment.pool import sigterm_interrupts
-    from ict.fit.embedded import Embedded, choose_backbone
-    from ict.fit.first_labels import check_new, suggest_first
-    from ict.fit.fit import check_free, fit_files
+    from ict.experiment.progress_line import progress_line
 
     place = out or Path("model" if suggest is None else "next.csv")
-    (check_free if suggest is None else check_new)(place)
-    find_beside_caller([backbone], settings)
-    embed = choose_backbone(path, backbone, method, size, text_column, device, pixels=pixels)
-    read = partial(
-        read_subsets,
-        path,
-        valid=valid,
-        test=test,
-        labels=labels,
-        label_column=label_column,
-        skip_bad=skip_bad,
-        text_column=text_column,
-        group_column=group_column,
-        unlabeled=suggest is not None,
-        columns=parse_columns(columns),
-    )
-    with count_bar("reading" if embed is None else "embedding") as progress:
-        given = read(embed=embed, size=size if embed is None else None, progress=progress)
-    if suggest is not None:
-        typer.echo(suggest_first(given, place, suggest, seed, embed is not None))
-        return
-    embedded = None if embed is None else Embedded(embed, text_column, carry=not no_backbone)
-    pictures = None
-    if pixels and embed is not None:
-        with count_bar("reading pixels") as progress:
-            pictures = read(size=size, progress=progress).data
-    fitter = Fitter(None, steps, tuple(settings or ()), device, verbose=1, mode=mode)
-    command = shlex.join(["ict", *sys.argv[1:]])
     try:
-        with sigterm_interrupts():
-            written = fit_files(
-                given,
-                place,
-                method,
-                fitter,
-                seed,
-                command,
-                embedded,
-                metric=check_metric(metric),
-                holdout=holdout,
-                pictures=pictures,
+        with progress_line() as progress, sigterm_interrupts():
+            from ict.data.columns.kinds import parse_columns
+            from ict.data.user.subsets import read_subsets
+            from ict.estimators.fitter import Fitter
+            from ict.estimators.metrics import check_metric
+            from ict.fit.embedded import Embedded, choose_backbone
+            from ict.fit.first_labels import check_new, suggest_first
+            from ict.fit.fit import check_free, fit_files
+
+            (check_free if suggest is None else check_new)(place)
+            find_beside_caller([backbone], settings)
+            progress("opening the backbone")
+            embed = choose_backbone(path, backbone, method, size, text_column, device, pixels=pixels)
+            read = partial(
+                read_subsets,
+                path,
+                valid=valid,
+                test=test,
+                labels=labels,
+                label_column=label_column,
+                skip_bad=skip_bad,
+                progress=progress,
+                text_column=text_column,
+                group_column=group_column,
+                unlabeled=suggest is not None,
+                columns=parse_columns(columns),
             )
+            progress("reading")
+            given = read(embed=embed, size=size if embed is None else None)
+            if suggest is not None:
+                said, written = suggest_first(given, place, suggest, seed, embed is not None), None
+            else:
+                written = fit_files(
+                    given,
+                    place,
+                    method,
+                    Fitter(None, steps, tuple(settings or ()), device, mode, progress),
+                    seed,
+                    shlex.join(["ict", *sys.argv[1:]]),
+                    None if embed is None else Embedded(embed, text_column, carry=not no_backbone),
+                    metric=check_metric(metric),
+                    holdout=holdout,
+                    pictures=read(size=size).data if pixels and embed is not None else None,
+                )
+                said = json.dumps(written.result, indent=1) if as_json else written.summary
     except KeyboardInterrupt as stop:
         fail("interrupted; no model was trained, so nothing was written.", 128 + signal_of(stop))
-    typer.echo(json.dumps(written.result, indent=1) if as_json else written.summary)
-    if interrupted := written.interrupted:
+    typer.echo(said)
+    if written is not None and (interrupted := written.interrupted):
         fail(f"interrupted; {place} holds the model as it was then, marked as unfinished.", 128 + interrupted)
 
 
@@ -160,10 +156,11 @@ def predict(
     allow_code: AllowCode = None,
 ) -> None:
     """Predict with a fitted model. The examples are read in chunks and need not fit in memory."""
-    from ict.experiment.console import count_bar
-    from ict.fit.predict import STDOUT, predict_files
+    from ict.experiment.progress_line import progress_line
 
-    with count_bar("predicting") as progress:
+    with progress_line() as progress:
+        from ict.fit.predict import STDOUT, predict_files
+
         code = find_beside_caller(allow_code)
         find_beside_caller([backbone or ""])
         summary = predict_files(
@@ -179,7 +176,12 @@ def export(
     allow_code: AllowCode = None,
 ) -> None:
     """Write a fitted model as one ONNX file and check it. The file takes unscaled examples."""
-    from ict.models.onnx import export_onnx
+    from ict.experiment.progress_line import progress_line
 
-    find_beside_caller([backbone or ""])
-    typer.echo(export_onnx(model, onnx, find_beside_caller(allow_code), backbone))
+    with progress_line() as progress:
+        from ict.models.onnx import export_onnx
+
+        progress("exporting")
+        find_beside_caller([backbone or ""])
+        said = export_onnx(model, onnx, find_beside_caller(allow_code), backbone)
+    typer.echo(said)

@@ -7,17 +7,19 @@ those that do not, and calibrate the probabilities. So no label is given up.
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 import numpy as np
 
 from ict.base.array_types import Array, Labels, Rows
 from ict.estimators.calibrate import Calibration, by_folds, uncalibrated
-from ict.estimators.candidates import Candidates, uses_unlabeled
+from ict.estimators.candidates import Candidates, Fits, uses_unlabeled
 from ict.estimators.comparison import Comparison, compare, signal_of_fit
 from ict.estimators.default_recipes import default_recipe, fold_steps
 from ict.estimators.fitter import Fitter, Look, Model
 from ict.estimators.metrics import Metric, mean_score, row_scores, row_weights
 from ict.estimators.verdict import Estimate, HeldOut, Verdict, estimate, verdict
+from ict.experiment.progress_line import ProgressLine
 from ict.experts.folds import possible_folds
 from ict.experts.graph import GRAPH
 
@@ -72,18 +74,21 @@ def choose(
     names = candidates.names(labels)
     n_folds = possible_folds(labels, _FOLDS, groups)
     if n_folds == 0:
+        fitter.progress.unit("training", 1, 1, names[0])
         ((name, model),) = candidates.fit(names[:1], labels, look)
         remark = f"No folds were compared, since {_FEW}: {name} was taken, which is the best on average."
         return Judged(name, model, remark, uncalibrated(_FEW), signal=signal_of_fit(model))
     in_folds = candidates.in_folds()
     others = candidates.other_inputs
-    comparison = compare(lambda hidden: in_folds.fit(names, hidden), inputs, labels, n_folds, seed, groups, others)
+    fits = _announced(lambda hidden: in_folds.fit(names, hidden), "comparing", names, n_folds, fitter.progress, then=1)
+    comparison = compare(fits, inputs, labels, n_folds, seed, groups, others)
     if comparison.stopped is not None:
         name, model = comparison.stopped
         remark = f"Interrupted while methods were compared: {name} as it was then."
         return Judged(name, model, remark, signal=model.interrupted, interrupted=True)
     held_out = held_out_scores(comparison, names, metric)
     winner = names[int(held_out.choice(np.ones((1, len(comparison.labels))))[0])]
+    fitter.progress.unit("training", 1, 1, winner)
     ((_, model),) = candidates.fit((winner,), labels, look)
     with_unlabeled = [name for name in names if uses_unlabeled(name)] if (labels < 0).any() else []
     said = verdict(held_out, names, with_unlabeled, seed) if with_unlabeled else None
@@ -106,19 +111,19 @@ def judge(
     folds: bool = True,
 ) -> Judged:
     """Fit a method that was asked for, and measure it on folds if wanted."""
+    n_folds = possible_folds(labels, _FOLDS, groups) if folds else 0
+    fitter.progress.unit("training", 1, 1, method, then=n_folds)
     model = fitter.fit(method, inputs, labels, n_classes, seed, look)
     if number := signal_of_fit(model):
         return Judged(method, model, calibration=uncalibrated("training was interrupted"), signal=number)
     if not folds:
         return Judged(method, model)
-    n_folds = possible_folds(labels, _FOLDS, groups)
     if n_folds == 0:
         return Judged(method, model, calibration=uncalibrated(_FEW))
-    in_folds = replace(fitter, title="folds for accuracy and calibration (Ctrl-C skips them)")
-    shorter = False
+    in_folds, shorter = fitter, False
     if method != GRAPH:
         updates = default_recipe(method, inputs.shape[1:], len(inputs), fitter.steps).train.steps
-        in_folds = replace(in_folds, steps=fold_steps(updates, inputs.shape[1:]))
+        in_folds = replace(fitter, steps=fold_steps(updates, inputs.shape[1:]))
         shorter = in_folds.steps != updates
 
     def fits(hidden: Labels) -> Iterator[tuple[str, Model]]:
@@ -126,12 +131,29 @@ def judge(
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "interrupted")  # the model itself is complete
-        comparison = compare(fits, inputs, labels, n_folds, seed, groups)
+        told = _announced(fits, "measuring on folds (Ctrl-C skips this)", (method,), n_folds, fitter.progress)
+        comparison = compare(told, inputs, labels, n_folds, seed, groups)
     if comparison.stopped is not None:
         _, fold = comparison.stopped
         return Judged(method, model, calibration=uncalibrated("that was skipped"), signal=fold.interrupted)
     held_out = held_out_scores(comparison, (method,), metric)
     return _measured(Judged(method, model), comparison, held_out, seed, shorter)
+
+
+def _announced(
+    fits: Fits, stage: str, names: tuple[str, ...], n_folds: int, progress: ProgressLine, then: int = 0
+) -> Fits:
+    """The same fits, each announced as a unit of a stage."""
+    units = [(name, fold) for fold in range(1, n_folds + 1) for name in names]
+    numbered = iter(enumerate(units, 1))
+
+    def announced(hidden: Labels) -> Iterator[tuple[str, Model]]:
+        models = fits(hidden)
+        for number, (name, fold) in islice(numbered, len(names)):
+            progress.unit(stage, number, len(units), f"{name}, fold {fold} of {n_folds}", then)
+            yield next(models)
+
+    return announced
 
 
 def held_out_scores(comparison: Comparison, names: tuple[str, ...], metric: Metric) -> HeldOut:

@@ -99,7 +99,7 @@ class Candidates:
 
     def in_folds(self) -> "Candidates":
         """The candidates as folds train them: the same, but networks of pixels for fewer updates if those are many."""
-        return replace(self, fitter=replace(self.fitter, verbose=0), pixel_steps=self._pixel_fold_steps)
+        return replace(self, pixel_steps=self._pixel_fold_steps)
 
     @property
     def shorter_folds(self) -> bool:
@@ -125,7 +125,7 @@ class Candidates:
 
     def _student(self, name: str, opinion: Opinion, labels: Labels, look: Look | None) -> TrainedNetwork:
         distilled = name in _DISTILLED
-        fitter = replace(self.fitter, title=name)
+        fitter = self.fitter
         if distilled:
             fitter = replace(fitter, steps=_LONGER * (fitter.steps or ANCHORED_STEPS))
         if name in (MEAN, ANCHORED):

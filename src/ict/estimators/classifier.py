@@ -18,6 +18,7 @@ from ict.data.columns.frames import as_frame, is_table
 from ict.data.columns.learn import learn_table
 from ict.data.labels import UNLABELED, encode
 from ict.estimators import AUTO
+from ict.experiment.progress_line import SILENT, ProgressLine, progress_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +43,7 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     steps: the number of updates. None: depends on the number of examples.
     settings: strings such as "train.weight=30". device, random_state.
     mode: "fast" trains in bfloat16, on a GPU or a CPU that has it.
-    verbose: 1 for a progress bar in a terminal.
+    verbose: 1 for a line of progress: a bar in a terminal or a notebook, elsewhere a line every five seconds.
     backbone: a pretrained network that makes features of X, which is then strings or images as uint8: "auto" for the
         packaged one, or a name that `ict list backbones` shows.
     metric: what "auto" compares: "accuracy", "balanced_accuracy" or "log_loss".
@@ -97,28 +98,32 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
         `groups`: one for every row of X; rows of a group, such as photos of one person, are held out together.
         """
+        if y is None:
+            raise ValueError("This estimator requires y to be passed, but the target y is None.")
+        with progress_line(shown=self.verbose > 0) as progress:
+            return self._fit(X, y, unlabeled_X, groups, progress)
+
+    def _fit(self, X: Any, y: Any, unlabeled_X: Any, groups: Any, progress: ProgressLine) -> "SemiSupervisedClassifier":
         from ict.estimators.embedding import embedding_for, on_features
         from ict.estimators.fitter import Fitter
         from ict.experts.folds import fold_groups
         from ict.models.trained_network import TrainedNetwork
 
-        if y is None:
-            raise ValueError("This estimator requires y to be passed, but the target y is None.")
         self.embedding_ = None if self.backbone is None else embedding_for(self.backbone, _plain(X), self.device)
         tables = [X] if unlabeled_X is None else [X, unlabeled_X]
         self.table_ = learn_table(tables, self.columns or {}) if self.embedding_ is None else None
-        X = self._numbers(X)
+        X = self._numbers(X, progress=progress)
         known = encode(y, len(X))
         check_classification_targets(known.classes)
         self.classes_, labels = known.classes, known.labels
         if unlabeled_X is not None:
-            more = self._numbers(unlabeled_X, reset=False)
+            more = self._numbers(unlabeled_X, reset=False, progress=progress)
             if groups is not None:  # each of these is a group of its own
                 groups = [*((True, group) for group in groups), *((False, i) for i in range(len(more)))]
             X, labels = np.concatenate([X, more]), np.concatenate([labels, np.full(len(more), UNLABELED)])
         self.inputs_ = fit_inputs(X) if self.embedding_ is None else self.embedding_.inputs(X)
         seed = int(check_random_state(self.random_state).randint(2**31))
-        fitter = Fitter(self.network, self.steps, tuple(self.settings), self.device, self.verbose, mode=self.mode)
+        fitter = Fitter(self.network, self.steps, tuple(self.settings), self.device, self.mode, progress)
         inputs = self.inputs_(X)
         method = self._method(inputs)
         if self.embedding_ is not None:
@@ -133,7 +138,7 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.transduction_ = self.classes_[np.where(labels == UNLABELED, guesses, labels)]
         return self
 
-    def _numbers(self, X: Any, reset: bool = True) -> Any:
+    def _numbers(self, X: Any, reset: bool = True, progress: ProgressLine = SILENT) -> Any:
         """X as numbers: a backbone's features, those of a table's columns, or X itself."""
         plain = _plain(X)
         if self.table_ is not None:
@@ -142,7 +147,7 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             frame = as_frame(plain)
             validate_data(self, frame, skip_check_array=True, reset=reset)
             return self.table_(frame)
-        numbers = plain if self.embedding_ is None else self.embedding_(plain)
+        numbers = plain if self.embedding_ is None else self.embedding_(plain, progress)
         return _dense(validate_data(self, numbers, accept_sparse="csr", allow_nd=True, dtype="numeric", reset=reset))
 
     def _judged(
@@ -167,7 +172,8 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         from ict.experts.temperature import tempered
 
         check_is_fitted(self)
-        X = self._numbers(X, reset=False)
+        with progress_line(shown=self.verbose > 0) as progress:
+            X = self._numbers(X, reset=False, progress=progress)
         return tempered(self.model_.predict_proba(self.inputs_(X)), self.temperature_)
 
     def predict(self, X: Any) -> Array:
@@ -221,18 +227,6 @@ class ICTClassifier(SemiSupervisedClassifier):
             calibrate=calibrate,
             columns=columns,
         )
-
-    def _judged(
-        self, fitter: "Fitter", method: str, inputs: Array, labels: Labels, seed: int, groups: Rows
-    ) -> "Judged":
-        from ict.estimators.auto import choose, judge
-        from ict.estimators.metrics import check_metric
-
-        metric, n_classes = check_metric(self.metric), len(self.classes_)
-        if method == AUTO:
-            return choose(fitter, inputs, labels, n_classes, seed, metric=metric, groups=groups)
-        folds = bool(self.calibrate) and inputs.ndim == 2
-        return judge(fitter, method, inputs, labels, n_classes, seed, metric=metric, groups=groups, folds=folds)
 
     def _method(self, inputs: Array) -> str:
         return "ict" if inputs.ndim > 2 else "anchored"

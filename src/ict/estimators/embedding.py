@@ -14,6 +14,7 @@ from ict.base.errors import UserError
 from ict.data.array_inputs import ArrayInputs, fit_features, has_channels_last
 from ict.data.user.image_file import square
 from ict.data.user.images import pixels_beside
+from ict.data.user.records import Progress
 from ict.engine.device import Device
 from ict.estimators import AUTO as CHOICE
 from ict.estimators.default_recipes import is_anchored
@@ -31,12 +32,12 @@ class Embedding:
     beside: tuple[int, ...] = ()
     texts: bool = False
 
-    def __call__(self, x: Any) -> Array:
+    def __call__(self, x: Any, progress: Progress | None = None) -> Array:
         """Features [n, f] of examples like those that it was made for."""
         if self.texts:
-            return self.embed.texts(_strings(x), None, None)
+            return self.embed.texts(_strings(x), None, progress)
         images = _images(x)
-        features = self.embed.images(images)
+        features = self.embed.images(images, progress)
         if not self.beside:
             return features
         if images.ndim != 3:

@@ -1,6 +1,7 @@
 """Fits a method to arrays, without the rest of a run: no folder, no test set."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -17,9 +18,11 @@ from ict.engine import loop
 from ict.engine.device import Device, Mode, pick_device, runs_fast, untouched_globals
 from ict.engine.loop import final_network
 from ict.engine.settings import Optimizer
+from ict.engine.state import State
+from ict.engine.step import Program
 from ict.estimators.default_recipes import after_seeding, default_recipe, is_anchored, seeding_recipe
-from ict.experiment.console import progress_bar
 from ict.experiment.prepare import prepare
+from ict.experiment.progress_line import SILENT, ProgressLine
 from ict.experiment.training import updater
 from ict.experts.experts import Experts, Opinion
 from ict.experts.folds import hidden_folds
@@ -53,9 +56,8 @@ class Fitter:
     steps: int | None = None
     settings: tuple[str, ...] = ()
     device: Device = "auto"
-    verbose: int = 0
-    title: str = ""  # of the progress bar; by default the method
     mode: Mode = "exact"
+    progress: ProgressLine = field(default=SILENT, repr=False, compare=False)
     neighbors: NeighborMemo = field(default_factory=NeighborMemo, repr=False, compare=False)  # shared by its copies
 
     def fit(
@@ -150,21 +152,24 @@ class Fitter:
             job = prepare(recipe.resolved(), seed, data, network, target)
             unlabeled = None if look is None or look.unlabeled is None else torch.from_numpy(look.unlabeled)
             watch = loop.Watch(job.valid, job.transform, recipe.eval, unlabeled=unlabeled)
-            with progress_bar(recipe.train.steps, self.title or recipe.name, shown=bool(self.verbose)) as advance:
-
-                def record(metrics: loop.Record) -> None:
-                    history.append(metrics)
-                    advance(metrics)
-
-                try:
-                    loop.train(job.program, job.state, watch, record, None, updater(job, fast))
-                except KeyboardInterrupt as stop:
-                    interrupted = signal_of(stop)
-                    warnings.warn(
-                        f"interrupted after {job.state.step} updates; the model is trained only that far.", stacklevel=4
-                    )
+            try:
+                loop.train(job.program, job.state, watch, history.append, None, self._counted(updater(job, fast)))
+            except KeyboardInterrupt as stop:
+                interrupted = signal_of(stop)
+                warnings.warn(
+                    f"interrupted after {job.state.step} updates; the model is trained only that far.", stacklevel=4
+                )
             module = final_network(job.program, job.state, recipe.swa).eval()
         return TrainedNetwork(module, job.state.step, recipe.to_dict(), interrupted, tuple(history))
+
+    def _counted(self, update: Callable[[Program, State], None]) -> Callable[[Program, State], None]:
+        """An update that says how far training is."""
+
+        def counted(program: Program, state: State) -> None:
+            update(program, state)
+            self.progress.part(state.step / len(program.plan))
+
+        return counted
 
 
 def graph_guesses(inputs: Array, labels: Labels, seed: int, neighbors: NeighborMemo) -> Labels | None:

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 @contextmanager
 def progress_bar(total: int, title: str = "", shown: bool = True) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Yields a function that takes a record of metrics and moves the bar to its step. Silent without a terminal."""
-    with _bar(shown) as progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    disable = not (shown and sys.stderr.isatty())
+    with Progress(*columns, console=Console(stderr=True), disable=disable) as progress:
         task = progress.add_task(title, total=total)
 
         def advance(record: dict[str, Any]) -> None:
@@ -22,19 +25,6 @@ def progress_bar(total: int, title: str = "", shown: bool = True) -> Iterator[Ca
                 progress.update(task, description=f"{title} validation error {error:.2%}")
 
         yield advance
-
-
-@contextmanager
-def count_bar(title: str) -> Iterator[Callable[[int, int | None], None]]:
-    """Yields a function that takes the number done and the total, if known. Silent without a terminal."""
-    with _bar() as progress:
-        task = progress.add_task(title, total=None, visible=False)
-        yield lambda done, total: progress.update(task, completed=done, total=total, visible=True)
-
-
-def _bar(shown: bool = True) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=Console(stderr=True), disable=not (shown and sys.stderr.isatty()))
 
 
 def validation_error(record: dict[str, Any]) -> float | None:
@@ -58,6 +48,10 @@ def run_summary(result: dict[str, Any], folder: Path) -> str:
             f"{folder}",
         ]
     )
+
+
+def clock(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))
 
 
 def percent(fraction: float | None) -> str:

@@ -5,14 +5,13 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from statistics import fmean
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from ict.experiment.console import percent, validation_error
+from ict.experiment.console import clock, percent, validation_error
 from ict.experiment.pool import Record, Task
 from ict.experiment.result import Result, was_tested
 
@@ -111,7 +110,3 @@ def _outcome(result: Result) -> str:
     if was_tested(result):
         return f"test error {percent(result['test_error'])}"
     return f"validation error {percent(result['valid_error'])}"
-
-
-def clock(seconds: float) -> str:
-    return str(timedelta(seconds=round(seconds)))

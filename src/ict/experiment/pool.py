@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
 
 from ict.base.errors import Diverged, UserError, show_warning
+from ict.base.interrupts import sigterm_interrupts
 from ict.engine.device import Device, Mode
 from ict.experiment.result import Result, diverged
 from ict.experiment.run import train
@@ -188,23 +188,6 @@ def _start(process: multiprocessing.process.BaseProcess) -> None:
         process.start()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def sigterm_interrupts() -> Iterator[None]:
-    """Treat SIGTERM like Ctrl-C inside. Otherwise the parent would end at once and the workers would outlive it."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        raise KeyboardInterrupt(number)
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _work(pipe: Pipe, run: Callable[[Pipe, Any], tuple[str, Any]]) -> None:

@@ -48,7 +48,7 @@ def _embedded(
     if data.x.ndim < 3:
         raise UserError(f"{path} holds numbers, which are features already: give images or texts, or --text-column.")
     embed = Embedder(open_backbone(PHOTOS if name == AUTO else name, device))
-    return UserData(embed.images(data.x), data.y, data.names, data.remarks), embed
+    return UserData(embed.images(data.x, progress), data.y, data.names, data.remarks), embed
 
 
 def _strings(values: Any) -> Any:

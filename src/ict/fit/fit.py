@@ -157,7 +157,9 @@ def _fit(
         seed=seed,
         origin=origin(fitted, command=command, seed=seed, seconds=time.monotonic() - began),
         embedded=embedded,
+        progress=fitter.progress,
     )
+    fitter.progress("writing")
     return write_outputs(folder, model, fit)
 
 

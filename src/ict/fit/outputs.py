@@ -14,7 +14,7 @@ from ict.base.files import write_atomic
 from ict.base.interrupts import signal_of
 from ict.base.new_folder import NewFolder
 from ict.data.labels import UNLABELED
-from ict.data.user.records import UserData
+from ict.data.user.records import Progress, UserData
 from ict.data.user.subsets import Subsets
 from ict.estimators.auto import HeldOutProbs, Judged
 from ict.estimators.metrics import Metric, in_words, mean_score
@@ -47,6 +47,7 @@ class Fit:
     seed: int
     origin: dict[str, str]
     embedded: Embedded | None = None  # where the examples are a backbone's features
+    progress: Progress | None = None
 
 
 class Written(NamedTuple):
@@ -110,7 +111,7 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit, unfinished: str
     about |= {"verdict": remark} if remark else {}
     unlabeled = np.flatnonzero(fit.labels == UNLABELED)
     names = [data.names[i] for i in unlabeled]
-    probs = predicted(model, data.x, unlabeled)
+    probs = predicted(model, data.x, unlabeled, fit.progress)
     network = model.network if isinstance(model.network, TrainedNetwork) else None
     remarks = (*data.remarks, *rows.remarks)
 
@@ -118,6 +119,8 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit, unfinished: str
         ready = model.inputs(data.x[unlabeled[some]])
         return network.features(ready) if network else ready.reshape(len(ready), -1)
 
+    if fit.progress is not None:
+        fit.progress("writing", 0, None)
     suggestions = suggest(probs, features, fit.seed)
     page = report(
         Findings(
@@ -198,10 +201,14 @@ def _pictures(data: UserData, rows: Rows) -> Callable[[int], NDArray[np.uint8]] 
     return (lambda row: data.x[rows[row]]) if data.x.ndim > 2 else None
 
 
-def predicted(model: SavedModel, x: Array, rows: Rows) -> Array:
+def predicted(model: SavedModel, x: Array, rows: Rows, progress: Progress | None = None) -> Array:
     """The probabilities of some rows, computed in chunks, since the examples may be on disk."""
-    chunks = np.split(rows, range(_CHUNK, len(rows), _CHUNK)) if len(rows) else []
-    return np.concatenate([np.empty((0, len(model.classes))), *(model.predict_proba(x[chunk]) for chunk in chunks)])
+    parts = [np.empty((0, len(model.classes)))]
+    for start in range(0, len(rows), _CHUNK):
+        parts.append(model.predict_proba(x[rows[start : start + _CHUNK]]))
+        if progress is not None:
+            progress("predicting", min(start + _CHUNK, len(rows)), len(rows))
+    return np.concatenate(parts)
 
 
 def origin(fitted: TrainedNetwork | GraphPropagation, *, command: str, seed: int, seconds: float) -> dict[str, str]:

@@ -47,7 +47,7 @@ def predict_files(
             bad.extend(chunk.bad)
             grayed.extend(chunk.made_gray)
             if progress is not None:
-                progress(done + len(bad), stream.total)
+                progress("predicting", done + len(bad), stream.total)
         if not done:
             raise UserError(f"{path} has no readable example: repair or replace them.")
 

@@ -112,7 +112,7 @@ def _read_and_learn(pipe: Connection, material: Material) -> None:
         material.path,
         label_column=material.label_column,
         skip_bad=True,
-        progress=lambda done, total: pipe.send(Progress(done, total)),
+        progress=lambda _, done, total: pipe.send(Progress(done, total)),
         embed=embed,
         text_column=material.text_column,
         unlabeled=True,

@@ -13,8 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ict.base.errors import UserError
-from ict.experiment.console import percent
-from ict.experiment.live_table import clock
+from ict.experiment.console import clock, percent
 from ict.experiment.result import was_tested
 from ict.studies.trial import TrialSnapshot
 

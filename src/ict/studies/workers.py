@@ -18,10 +18,11 @@ import torch
 from optuna.distributions import BaseDistribution
 
 from ict.base.errors import CannotWrite, Diverged, FolderInUse, UserError
+from ict.base.interrupts import sigterm_interrupts
 from ict.engine.device import Device, Mode, pick_device
 from ict.engine.loop import Record
 from ict.experiment.console import validation_error
-from ict.experiment.pool import Pipe, crew, sigterm_interrupts
+from ict.experiment.pool import Pipe, crew
 from ict.experiment.result import Result
 from ict.experiment.run import train
 from ict.recipes.recipe import Recipe

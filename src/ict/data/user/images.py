@@ -15,7 +15,17 @@ from ict.data.user.folder_files import class_folders, empty_classes, files_in, i
 from ict.data.user.image_cache import cache_key, cached
 from ict.data.user.image_file import SUFFIXES, Header, Pixels, decoded, header, in_threads
 from ict.data.user.label_file import folder_labels
-from ict.data.user.records import Chunk, Embed, Items, ReadOptions, Stream, StreamOptions, UserData, label_strings
+from ict.data.user.records import (
+    Chunk,
+    Embed,
+    Items,
+    Progress,
+    ReadOptions,
+    Stream,
+    StreamOptions,
+    UserData,
+    label_strings,
+)
 from ict.data.user.remarks import images_left_out, made_gray, unlike_the_model
 
 ITEMS: Items = "photos"
@@ -35,7 +45,7 @@ def read(folder: Path, options: ReadOptions) -> UserData:
     names, linked, n_ignored = files_in(folder, SUFFIXES, "image", labels)
     given = folder_labels(names, folder, "photo", options)
     bad = dict.fromkeys(linked, "is a link to a folder, which is not followed")
-    headers = _headers(folder, names, bad)
+    headers = _headers(folder, names, bad, options.progress)
     refuse(folder, bad, options.skip_bad)
     size = options.size or (_size_for(_shorter_sides(headers)) if headers else 1)
     x: Array
@@ -108,11 +118,14 @@ def stream(folder: Path, options: StreamOptions) -> Stream:
     return Stream(chunks(), len(names), ignored(n_ignored, "an image", "images"))
 
 
-def _headers(folder: Path, names: list[str], bad: dict[str, str]) -> dict[str, Header]:
+def _headers(folder: Path, names: list[str], bad: dict[str, str], progress: Progress | None) -> dict[str, Header]:
     """The headers of the files, before any is decoded; bad files are added to `bad`."""
     root = folder.resolve()
     headers = {}
-    for name, found in zip(names, in_threads(lambda name: header(folder / name, root), names), strict=True):
+    every = in_threads(lambda name: header(folder / name, root), names)
+    for done, (name, found) in enumerate(zip(names, every, strict=True), 1):
+        if progress is not None:
+            progress("reading photos", done, len(names))
         if isinstance(found, str):
             bad[name] = found
         else:
@@ -141,7 +154,7 @@ def _decoded(folder: Path, headers: dict[str, Header], options: ReadOptions, bad
                 refuse(folder, {name: image}, skip_bad)
             yield image if isinstance(image, str) else image[0]
             if options.progress is not None:
-                options.progress(done, len(names))
+                options.progress("decoding photos", done, len(names))
 
     key = cache_key((header.digest for header in headers.values()), shape)
     found = cached(key, shape, folder, len(names), images)

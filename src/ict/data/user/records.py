@@ -17,7 +17,7 @@ from ict.data.columns.table_inputs import TableInputs
 from ict.data.labels import is_unlabeled_text
 
 Items = Literal["photos", "texts", "numbers"]  # the content of a file or folder
-Progress = Callable[[int, int | None], None]  # gets the number done and the total, if known
+Progress = Callable[[str, int, int | None], None]  # gets the stage, the number done and the total, if known
 
 
 def digest(content: bytes | Array) -> str:

@@ -75,7 +75,11 @@ def _from_folder(path: Path, options: ReadOptions) -> tuple[list[str], UserData]
         raise UserError(f"--label-column {options.label_column} needs a table, but {path} is a folder: leave it out.")
     names, linked, n_ignored = files_in(path, SUFFIXES, "text", options.labels)
     given = folder_labels(names, path, "text", options)
-    texts = {name: text_in(path, name) for name in names}
+    texts: dict[str, str | None] = {}
+    for done, name in enumerate(names, 1):
+        texts[name] = text_in(path, name)
+        if options.progress is not None:
+            options.progress("reading texts", done, len(names))
     bad = dict.fromkeys(linked, _LINKED) | {name: _UNREADABLE for name, text in texts.items() if text is None}
     refuse(path, bad, options.skip_bad)
     good = {name: text for name, text in texts.items() if text is not None}
