@@ -143,18 +143,18 @@ def _difference(values: list[float]) -> str:
     return f"{100 * fmean(values):+.1f} ± {error:.1f}"
 
 
-def _measured(name: str, text: Callable[[], str]) -> Callable[[], str]:
+def measured(name: str, text: Callable[[], str]) -> Callable[[], str]:
     """The text, once the benchmark has written its file."""
     missing = f"Not measured yet: `benchmarks/{name}.py` writes results/{name}.json."
     return lambda: text() if (ROOT / f"results/{name}.json").exists() else missing
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
-    "tables": _measured("tables", lambda: f"{main_table('tables')}\n\n{facts('tables')}"),
-    "tables-variants": _measured("tables", lambda: variants("tables")),
-    "tables-sets": _measured("tables", lambda: by_set("tables")),
-    "features": _measured("features", lambda: f"{main_table('features')}\n\n{facts('features')}"),
-    "features-sets": _measured("features", lambda: by_set("features")),
-    "features-variants": _measured("features", lambda: variants("features")),
-    "features-skewed": _measured("features", lambda: skewed_table("features")),
+    "tables": measured("tables", lambda: f"{main_table('tables')}\n\n{facts('tables')}"),
+    "tables-variants": measured("tables", lambda: variants("tables")),
+    "tables-sets": measured("tables", lambda: by_set("tables")),
+    "features": measured("features", lambda: f"{main_table('features')}\n\n{facts('features')}"),
+    "features-sets": measured("features", lambda: by_set("features")),
+    "features-variants": measured("features", lambda: variants("features")),
+    "features-skewed": measured("features", lambda: skewed_table("features")),
 }

