@@ -410,6 +410,20 @@ def test_the_learner_starts_with_every_cluster_and_goes_on_with_what_is_uncertai
     assert third.agreement == pytest.approx(expected)
 
 
+def test_uncertain_examples_come_after_ten_labels_a_class() -> None:
+    X, truth = make_blobs(400, centers=5, n_features=8, cluster_std=2.0, center_box=(-4, 4), random_state=3)
+    learner, nothing = Learner(X.astype(np.float32)), np.array([], np.int64)
+
+    def uncertain(n: int) -> float:
+        """The share of the first ten questions that are among the least certain tenth."""
+        rows = np.arange(n)
+        one = learner.round(Request(rows, tuple(f"class {truth[row]}" for row in rows), nothing, nothing, 5))
+        assert one.chances is not None
+        return float(np.mean(one.chances[one.order[:10]] < np.quantile(one.chances[n:], 0.1)))
+
+    assert uncertain(49) < 0.5 < uncertain(50)
+
+
 def test_a_simulated_person_teaches_digits_in_75_answers(tmp_path: Path) -> None:
     X, truth = load_digits(return_X_y=True)
     X, truth = X[:300].astype(np.float32), truth[:300]

@@ -1,7 +1,7 @@
 """Learns from the labels so far: the experts' guesses, what to ask next, and what may be accepted together.
 
 There are no folds and no networks, so that a round takes about a second. Typical examples come first, until there are
-four labels a class on average; then those of which the experts are least certain.
+ten labels a class on average; then those of which the experts are least certain.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ from ict.fit.label_next import suggest
 from ict.fit.typical import typical
 from ict.label.rounds import Request, Round
 
-TYPICAL_FIRST = 4  # labels a class on average, before uncertain examples are asked
+TYPICAL_FIRST = 10  # labels a class on average, before uncertain examples are asked
 _TYPICAL = 20  # asked at once: a round comes before they are used up
 _AXES = 64  # of the features by which examples are alike
 _TREES = 50  # in each ensemble of experts on tables
