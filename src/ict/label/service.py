@@ -93,7 +93,7 @@ class Service:
         self._changed()
 
     def add_class(self, name: str) -> None:
-        self.session.add_class(name)
+        self.session.named.add(self.session.add_class(name))
         self._changed()
 
     def fit(self, finished: Callable[[], None]) -> None:
@@ -117,7 +117,8 @@ class Service:
             "began": self.began,
             "items": self.source.items,
             "pictures": self.source.picture is not None,
-            "classes": [{"name": one, "labels": labels[one], "checks": checks[one]} for one in session.classes],
+            "classes": [self._class(one, labels[one], checks[one]) for one in session.classes],
+            "target": session.target,
             "questions": [self._example(row) for row in asked],
             "group": [self._example(row) for row in group],
             "groupGuess": None if not group else self._guess(group[0]),
@@ -145,6 +146,11 @@ class Service:
             "command": printable(self._fit.command),
             "fit": {"running": self._fit.is_running, "ended": self._fit.ended, "text": self._fit.text},
         }
+
+    def _class(self, name: str, labels: int, checks: int) -> dict[str, Any]:
+        """One whose answers were all taken back is not shown, but keeps its key."""
+        hidden = not (labels or checks or name in self.session.named)
+        return {"name": name, "labels": labels, "checks": checks, "hidden": hidden}
 
     def _learning_state(self) -> dict[str, Any]:
         if self._failed:

@@ -69,7 +69,7 @@ class Session:
         self.answers: dict[int, Answer] = {}  # those that count, by row, the oldest first
         self.round: Round | None = None
         self.is_found = False
-        self._log, self._target, self._digest, self._clock = log, target, digest, clock
+        self.target, self._log, self._digest, self._clock = target, log, digest, clock
         self._row_of = {name: row for row, name in enumerate(self.names)}
         self._kind_of: dict[int, AnswerKind] = {}  # of rows with an answer that was taken back since
         self._steps: list[list[int]] = []  # rows that were answered together, which undo takes back together
@@ -81,8 +81,7 @@ class Session:
         self._asked: dict[int, str] | None = None  # what the last request had to learn from
         unaskable = [row for row, name in enumerate(self.names) if "\n" in name or "\r" in name]
         self.queue = Queue(self.names, [*unaskable, *self.given], seed)
-        for name in classes:
-            self.add_class(name)
+        self.named = {self.add_class(name) for name in classes}  # by a person, before any example of theirs
         self.classes += sorted(set(self.given.values()) - set(self.classes))
         self.remarks = self._missing(log)
         before = ""
@@ -183,7 +182,7 @@ class Session:
         return self._history.estimate(self.checks())
 
     def advice(self) -> Advice:
-        return self._history.advice(self.checks(), self._target)
+        return self._history.advice(self.checks(), self.target)
 
     @property
     def can_undo(self) -> bool:
