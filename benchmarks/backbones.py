@@ -49,6 +49,7 @@ WRITE_EVERY = 20  # cells
 BESIDE_SEEDS = 2  # on which photos in color are fitted with their pixels beside the features
 PHOTO_FILES, WIDE, HIGH = 2000, 1024, 768
 GRAY_BACKGROUND = 16  # gray levels of a digit
+CONVERSION = [sys.executable, "-c", f"from ict.backbones import open_backbone as o; o('{PHOTOS}', 'cpu')"]
 
 
 class Task(NamedTuple):
@@ -202,22 +203,26 @@ def files(n: int) -> dict[str, Any]:
     """CPU seconds and memory of `ict fit` and `ict predict` on JPEG files, and of the plain loop."""
     with tempfile.TemporaryDirectory() as place:
         folder, cache = Path(place) / "photos", Path(place) / "cache"
-        _make_photos(folder, n)
+        make_photos(folder, n)
         environment = {"ICT_CACHE": str(cache), "OMP_NUM_THREADS": "1"}
         ict, model = [sys.executable, "-m", "ict"], str(Path(place) / "model")
-        loop = [sys.executable, __file__, "--loop", str(folder)]
+        loop = loop_command(folder)
         predict = [*ict, "predict", model, str(folder), "-o", str(Path(place) / "p.csv")]
         steps = {
-            "conversion": [sys.executable, "-c", f"from ict.backbones import open_backbone as o; o('{PHOTOS}', 'cpu')"],
+            "conversion": CONVERSION,
             "plain loop": loop,
             "fit": [*ict, "fit", str(folder), "--out", model],
             "fit again": [*ict, "fit", str(folder), "--out", f"{model}2"],
             "predict": predict,
         }
-        measured = {name: _cost(command, environment) for name, command in steps.items()}
+        measured = {name: cost(command, environment) for name, command in steps.items()}
         taken = sum(path.stat().st_size for path in cache.rglob("*") if path.is_file())
     ratio = measured["fit"]["cpu_seconds"] / measured["plain loop"]["cpu_seconds"]
     return {"part": "files", "n": n, "side": [WIDE, HIGH], "cost": measured, "ratio": ratio, "cache_bytes": taken}
+
+
+def loop_command(folder: Path) -> list[str]:
+    return [sys.executable, __file__, "--loop", str(folder)]
 
 
 def plain_loop(folder: Path) -> None:
@@ -228,18 +233,18 @@ def plain_loop(folder: Path) -> None:
             backbone.embed([backbone.prepare(np.asarray(image.convert("RGB")))])
 
 
-def _make_photos(folder: Path, n: int) -> None:
-    """Smooth color noise around a color of each of four classes; ten of each are labeled."""
+def make_photos(folder: Path, n: int, n_labeled: int = 40) -> None:
+    """Smooth color noise around a color of each of four classes, in turn; the first ones are labeled."""
     draws = np.random.default_rng(0)
     colors = draws.integers(60, 200, (4, 3))
     for i in range(n):
         small = np.clip(colors[i % 4] + draws.normal(0, 40, (24, 32, 3)), 0, 255).astype(np.uint8)
-        path = folder / (f"class{i % 4}" if i < 40 else "unlabeled") / f"{i}.jpg"
+        path = folder / (f"class{i % 4}" if i < n_labeled else "unlabeled") / f"{i}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(small).resize((WIDE, HIGH), Image.Resampling.BICUBIC).save(path, quality=85)
 
 
-def _cost(command: list[str], environment: dict[str, str]) -> dict[str, float]:
+def cost(command: list[str], environment: dict[str, str]) -> dict[str, float]:
     """A process's CPU seconds and its largest memory in GB."""
     began = time.monotonic()
     process = subprocess.Popen(command, env=os.environ | environment, stdout=subprocess.DEVNULL)

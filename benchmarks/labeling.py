@@ -11,6 +11,8 @@ curves: accuracy on other rows, with labels that the session chose and with as m
 coverage: how often the interval from random checks contains the accuracy that the model has at that moment on other
 rows, in many short sessions.
 cost: CPU seconds of the rounds of a session and of a whole `ict fit` on the same features.
+page: `ict label` itself on made-up photo files. It needs the backbone and a quiet machine, so it runs only if it is
+named: --parts page --out results/labeling-page.json
 """
 
 from collections import defaultdict
@@ -40,6 +42,7 @@ from ict.label.progress import Estimate
 
 DATA = ("photos", "texts")
 PARTS = ("cost", "curves", "coverage")
+PAGE = "page"
 TARGET = 0.5  # of a person who stops as soon as the whole interval is above it
 _EVERY = 10  # checks from one moment at which intervals are counted to the next
 
@@ -59,9 +62,11 @@ class Size(NamedTuple):
     small_pool: int = 1000  # of a session whose intervals are counted
     answers: int = 250  # in such a session
     fitter: Fitter = Fitter(device="cpu")
+    photos: int = 3000  # files, for the page
+    shown: int = 200  # answers on the page
 
 
-FAST = Size(150, 150, (10, 20), 150, 60, Fitter(steps=20, device="cpu"))
+FAST = Size(150, 150, (10, 20), 150, 60, Fitter(steps=20, device="cpu"), 60, 20)
 
 
 def desk(x: Array, truth: Labels, n_pool: int, n_others: int, seed: int) -> Desk:
@@ -164,9 +169,12 @@ def cost(x: Array, truth: Labels, cell: Cell, size: Size) -> Record:
 
 def content(records: list[Record]) -> Record:
     """Of the result file: of the intervals only their counts."""
-    by_part: dict[str, list[Record]] = {part: [one for one in records if one["part"] == part] for part in PARTS}
-    counted = {data: counts([one for one in by_part["coverage"] if one["data"] == data]) for data in DATA}
-    return {"target": TARGET, **by_part, "coverage": {data: found for data, found in counted.items() if found["runs"]}}
+    by_part: dict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        by_part[record["part"]].append(record)
+    sessions = by_part.pop("coverage", [])
+    counted = {data: counts(found) for data in DATA if (found := [one for one in sessions if one["data"] == data])}
+    return {"target": TARGET, **by_part, "coverage": counted}
 
 
 def counts(runs: list[Record]) -> Record:
@@ -177,8 +185,8 @@ def counts(runs: list[Record]) -> Record:
             moments[moment["checks"]].append(moment)
     return {
         "runs": len(runs),
-        "pool": runs[0]["pool"] if runs else 0,
-        "others": runs[0]["others"] if runs else 0,
+        "pool": runs[0]["pool"],
+        "others": runs[0]["others"],
         "moments": [{"checks": n} | _counted(found) for n, found in sorted(moments.items())],
         "always": sum(one["always"] for one in runs),
         "stopped": _counted([one["stopped"] for one in runs if one["stopped"]]),
@@ -205,6 +213,10 @@ def _by_chance(n: int, truth: float) -> float:
 
 
 def _measure(folder: Path, size: Size, cell: Cell) -> Record:
+    if cell.part == PAGE:
+        from labeling_page import page  # where the page is not measured, what serves it need not be installed
+
+        return page(size.photos, size.shown)
     x, truth = kept(folder, cell.data, Path("data"))
     measures = {"curves": curves, "coverage": coverage, "cost": cost}
     return measures[cell.part](x, truth, cell, size)
@@ -219,6 +231,7 @@ def _cells(seeds: int, runs: int, parts: list[str]) -> Iterator[Cell]:
             for data in DATA
             for choice in ("session", "random")
         ],
+        PAGE: [Cell(PAGE, "files", 0)],
         "coverage": [Cell("coverage", data, seed) for seed in range(runs // len(DATA)) for data in DATA],
     }
     for part in parts:
@@ -230,7 +243,7 @@ def main() -> None:
     parser.add_argument("--features", type=Path, default=Path("runs/features"))
     parser.add_argument("--seeds", type=int, default=5, help="of the curves")
     parser.add_argument("--runs", type=int, default=400, help="sessions whose intervals are counted")
-    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--parts", default=",".join(PARTS), help=f"[default: all but {PAGE}]")
     parser.add_argument("--fast", action="store_true", help="few examples and updates, to see that it runs")
     arguments = parser.parse_args()
     cells = list(_cells(arguments.seeds, arguments.runs, arguments.parts.split(",")))

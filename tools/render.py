@@ -15,6 +15,7 @@ from typing import Any
 
 import backbone_tables
 import claims
+import labeling_tables
 import measured
 import on_a_cpu
 import on_columns
@@ -36,6 +37,7 @@ DOCUMENTS = (
     "docs/performance.md",
     "research/LOG.md",
     "docs/backbones.md",
+    "docs/labeling.md",
     "docs/own-data.md",
     "docs/scaling.md",
     "docs/tables.md",
@@ -301,6 +303,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     **summary.BLOCKS,
     **on_columns.BLOCKS,
     **on_vectors.BLOCKS,
+    **labeling_tables.BLOCKS,
     **claims.BLOCKS,
 }
 
@@ -324,6 +327,7 @@ def main() -> None:
                 path.write_text(new)
     if "--check" not in sys.argv:
         measured.draw_pictures(published.read_runs())
+        labeling_tables.draw(measured.PICTURES)
     if stale:
         print("changed: " + ", ".join(stale))
     sys.exit(bool(stale) and "--check" in sys.argv)
