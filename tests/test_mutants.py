@@ -3,10 +3,12 @@
 A line that a mutant replaces must stand in its file exactly once, so that the list cannot rot unseen.
 """
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -324,21 +326,28 @@ MUTANTS = {
 }
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[subprocess.Popen[str]]:
+    """Forks a child for each mutant, so that only the first one waits for the imports."""
+    command = [sys.executable, "-m", "tests.mutant_server"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as running:
+        yield running
+
+
 @pytest.mark.parametrize("bug", list(MUTANTS))
-def test_the_suite_notices(bug: str, tmp_path: Path) -> None:
+def test_the_suite_notices(bug: str, tmp_path: Path, server: subprocess.Popen[str]) -> None:
     mutant = MUTANTS[bug]
     copy = tmp_path / "ict"
-    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(SOURCE, copy)  # compiled files too, which keep their times
     source = (copy / mutant.file).read_text()
     assert source.count(mutant.line) == 1, f"{mutant.line!r} is not in {mutant.file} exactly once any more"
     (copy / mutant.file).write_text(source.replace(mutant.line, mutant.instead))
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", mutant.tests],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(tmp_path), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
-    output = done.stdout[-3000:] + done.stderr[-1000:]
-    assert done.returncode == 1 and "1 failed" in done.stdout, f"exit code {done.returncode}:\n{output}"
+    assert server.stdin is not None and server.stdout is not None
+    server.stdin.write(json.dumps([str(tmp_path), mutant.tests, str(tmp_path / "output")]) + "\n")
+    server.stdin.flush()
+    code, output = server.stdout.readline().strip(), (tmp_path / "output").read_text()
+    assert code == "1" and "1 failed" in output, f"exit code {code}:\n{output[-4000:]}"
     assert "SyntaxError" not in output and "NameError" not in output, "the planted bug must be a bug that runs"

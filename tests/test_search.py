@@ -373,10 +373,10 @@ def test_a_trial_without_validation_examples_cannot_be_judged() -> None:
 
 
 def test_another_search_in_the_same_folder_is_refused_and_changes_nothing(tmp_path: Path) -> None:
-    first = plan_search(tiny(), params=["optimizer.lr=0.1,0.2"], out=tmp_path)
+    first = plan_search(tiny(), HERE, params=["optimizer.lr=0.1,0.2"], out=tmp_path)
     search(first)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     with pytest.raises(UserError, match="holds another search"):
-        search(plan_search(tiny(), params=["optimizer.lr=0.1,0.3"], out=tmp_path))
+        search(plan_search(tiny(), HERE, params=["optimizer.lr=0.1,0.3"], out=tmp_path))
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
     search(first)

@@ -57,7 +57,7 @@ def read_entry(entry: Path) -> tuple[Array, dict[str, Any]] | None:
         # an empty file cannot be mapped
         rows = np.memmap(entry / _ROWS, dtype, "r", shape=shape) if prod(shape) else np.empty(shape, dtype)
         os.utime(entry / _ABOUT)  # used now
-    except (UserError, OSError, KeyError, ValueError, TypeError):
+    except (UserError, OSError, KeyError, ValueError, TypeError, OverflowError):
         return None
     return rows, about
 
