@@ -130,10 +130,10 @@ def _learned(
     as_text = {name for piece in found for name in columns if not is_numeric(piece.frame[name])}
     if as_text - words and not is_parquet(path):
         found = _typed(path, columns, label, words | as_text, options.skip_bad)
-    pandas = pandas_for(path)
-    frame = pandas.concat([piece.frame[columns] for piece in found], ignore_index=True)
-    if not len(frame):
+    frames = [piece.frame[columns] for piece in found]
+    if not any(map(len, frames)):
         return found, TableInputs(tuple(Number(name, 0.0, False) for name in columns))  # no rows is another's error
+    frame = pandas_for(path).concat(frames, ignore_index=True)
     try:
         return found, learn(frame, kinds_of(frame, options.columns))
     except UserError as problem:
