@@ -36,6 +36,7 @@ COVERED: dict[str, tuple[str, ...] | str] = {
     "experiment/provenance": "git's answer about the package itself",
     "experiment/run_folder": ("run", "interrupted"),
     "fit/predict": "opens its own output, and the model by models/saved_model",
+    "label/app": "the page itself, and requests, of which tests/test_label_server.py has bad ones",
     "label/log": ("answers-continued",),
     "models/joined_onnx": "the bytes of a backbone that is open",
     "models/used_backbone": "bytes that are compared with the digest in the model folder before they are parsed",
