@@ -1,4 +1,4 @@
-"""The paper's tables beside our runs, its figure of two moons, the demo, and methods compared on equal terms.
+"""The paper's tables beside our runs, its figure of two moons, the demo, and methods compared under one protocol.
 
 May import `experiment` and all below it.
 """

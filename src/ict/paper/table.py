@@ -1,8 +1,8 @@
 """A table of the paper with our runs: reported errors, and mean and standard deviation over the runs in a folder.
 
 A cell has two recipes: the paper's own and a fast one. For ICT the fast one is the recipe for time to accuracy, for
-other methods that of the comparison on equal terms. Only our runs of ICT are compared with the paper's number, since
-its other rows come from many sources.
+other methods that of the comparison under one protocol. Only our runs of ICT are compared with the paper's number,
+since its other rows come from many sources.
 """
 
 import csv

@@ -1,7 +1,7 @@
 """The recipes by name: the paper's table cells, fast ones, the two-moons figure and digits.
 
 A name is <dataset>-<labels>/<method>, with -wrn after the labels for the paper's third table and -fair for the
-comparison on equal terms. May import the registries of `networks`, `algorithms` and `data` and `engine.settings`:
+comparison under one protocol. May import the registries of `networks`, `algorithms` and `data` and `engine.settings`:
 nothing here imports torch.
 """
 

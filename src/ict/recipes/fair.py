@@ -1,4 +1,4 @@
-"""All methods of the paper on equal terms: ICT's fast recipe of a cell, with the same number of updates for all."""
+"""All methods of the paper under one protocol: ICT's fast recipe of a cell, with the same updates for all."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -7,10 +7,14 @@ from ict.recipes.fast import TUNED, Changes, based, changed
 from ict.recipes.recipe import Component, Recipe
 
 _STEPS = 12_000  # within a minute on one H200, for all methods except VAT with entropy
-# SGD, since ICT without its teacher collapses with Muon, and other methods without a teacher might. The decay of the
-# average suits the length of the run; validation is as frequent as in `ict compare`.
+# SGD, since ICT without its teacher collapses with Muon (on digits with mixed labels also with SGD), and other methods
+# without a teacher might. The decay of the average suits the length of the run; validation is as frequent as in
+# `ict compare`.
 _COMMON: Changes = {"train.steps": _STEPS, "average.decay": 0.996, "eval.every": _STEPS // 20}
-_NOTE = "Data, augmentation, network, optimizer, batches and updates are the same for all methods of this comparison."
+_NOTE = (
+    "Data, augmentation, network, optimizer, batches and updates are the same for all methods of this comparison, and "
+    "were tuned with ICT."
+)
 
 # The most important setting of each method and its value on each dataset, chosen by validation error in short runs.
 # research/fair.py lists the values that were tried and writes these lines.
