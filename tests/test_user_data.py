@@ -347,7 +347,9 @@ def test_a_file_of_labels(tmp_path: Path, text: str) -> None:
     data = read_data(tmp_path, labels=labels)
     assert data.names == ("a.png", "b.png", "sub/c.png")
     assert data.y.tolist() == ["x", "y", None]
+    spelled = next((f"1 row is unlabeled: 1 '{word}'" for word in ("-1", "nan") if word in text), None)
     assert data.remarks == (  # and the labels are no ignored file
+        *([spelled] if spelled else []),
         f"the folder names no class, since {labels} has no such label: sub",
         "2 classes have a single labeled example: x, y",
     )
@@ -416,7 +418,7 @@ def test_features_from_an_npz(tmp_path: Path, x_name: str, y_name: str) -> None:
     assert np.array_equal(data.x, x.astype(np.float32))
     assert data.y.tolist() == ["1", "0", None, "2", "0"]
     assert data.names == ("row 1", "row 2", "row 3", "row 4", "row 5")
-    assert data.remarks == ("2 classes have a single labeled example: 1, 2",)
+    assert data.remarks == ("1 row is unlabeled: 1 '-1'", "2 classes have a single labeled example: 1, 2")
 
 
 @pytest.mark.parametrize(
@@ -571,6 +573,23 @@ def test_which_column_has_the_labels(tmp_path: Path) -> None:
     assert read_data(path, label_column="x").y.tolist() == ["1", "3"]
     assert_refused(path, "'z'", "'x', 'y', 'class'", label_column="z")
     assert_refused(table(tmp_path, "p,q\n1,2\n"), "label_column", "'p', 'q'")
+
+
+def test_whole_numbers_stay_whole_beside_missing_labels(tmp_path: Path) -> None:
+    """Pandas writes integers beside a missing one as 1.0; where a label has a fraction, none is whole."""
+    assert read_data(table(tmp_path, "a,y\n1,1.0\n2,\n3,2.0\n")).y.tolist() == ["1", None, "2"]
+    assert read_data(table(tmp_path, "a,y\n1,1.0\n2,\n3,2.5\n")).y.tolist() == ["1.0", None, "2.5"]
+    assert read_data(table(tmp_path, "a,y\n1,True\n2,\n3,False\n")).y.tolist() == ["True", None, "False"]
+
+
+def test_rows_that_say_they_have_no_label_are_counted(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.eye(4), y=np.array([1.0, np.nan, -1, 2]))
+    assert "2 rows are unlabeled: 1 'nan', 1 '-1.0'" in read_data(tmp_path / "a.npz").remarks
+    np.save(tmp_path / "a.npy", np.eye(4))
+    (tmp_path / "y.csv").write_text("a\n\nNaN\nb\n")
+    assert "2 rows are unlabeled: 1 blank, 1 'NaN'" in read_data(tmp_path / "a.npy", labels=tmp_path / "y.csv").remarks
+    (tmp_path / "y.csv").write_text("a\n\n\nb\n")
+    assert not any("unlabeled" in said for said in read_data(tmp_path / "a.npy", labels=tmp_path / "y.csv").remarks)
 
 
 def test_mistakes_in_a_table(tmp_path: Path) -> None:

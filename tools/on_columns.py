@@ -73,6 +73,27 @@ def facts() -> str:
     )
 
 
+def rate() -> str:
+    """How fast `ict predict` reads a table of many kinds of columns, in units of one of numbers."""
+    result = read("table_rate")
+    rows = [
+        [
+            suffix,
+            *(f"{some[kind]:,}" for kind in some),
+            *(f"{value:.2f}x" for value in result["ratios"][suffix].values()),
+        ]
+        for suffix, some in result["rows a second"].items()
+    ]
+    kinds = list(result["rows a second"]["csv"])
+    heads = ["rows a second", *kinds, *(f"{kind} / {kinds[0]}" for kind in kinds[1:])]
+    memory = " and ".join(f"{most:.2f} GB for {int(n):,} rows" for n, most in result["GB at most"].items())
+    return (
+        f"{markdown(heads, rows)}\n\n{result['columns']} columns; many kinds: half of them numbers with gaps, then "
+        f"words, truth values and a time. The process takes at most {memory}. CPU seconds, with network and output; "
+        f"{origin(result)}. File: [table_rate.json](../results/table_rate.json), written by `benchmarks/table_rate.py`."
+    )
+
+
 def _groups(cells: list[Cell]) -> dict[int, list[Cell]]:
     """Cells by the number of labels a class."""
     return {n: [cell for cell in cells if cell["labels"] == n] for n in sorted({cell["labels"] for cell in cells})}
@@ -89,4 +110,5 @@ def _mean(cells: list[Cell], method: str) -> str:
 BLOCKS = {
     "columns": measured("columns", lambda: f"{accuracies()}\n\n{differences()}\n\n{facts()}"),
     "columns-sets": measured("columns", by_set),
+    "table-rate": measured("table_rate", rate),
 }

@@ -1,5 +1,6 @@
 """Users' labels: the only module that knows the spellings of an unknown label and the names of label columns."""
 
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from ict.base.errors import UserError
 UNLABELED = -1  # where a class is unknown, in every array of labels
 UNLABELED_TEXTS = frozenset({"", "nan", "-1", "-1.0"})  # the same as a string, stripped and in lower case
 UNLABELED_FOLDER = "unlabeled"  # beside the folders of the classes, in any case
+_WHOLE = re.compile(r"-?\d+\.0", re.ASCII)
 LABEL_COLUMNS = ("label", "class", "target", "y")  # in any case; the first of these that a table has
 
 
@@ -60,6 +62,14 @@ def is_unlabeled_text(text: str | bytes) -> bool:
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     return text.strip().casefold() in UNLABELED_TEXTS
+
+
+def whole_numbers(labels: NDArray[np.object_]) -> NDArray[np.object_]:
+    """Labels as strings, None where unknown; 1 and 2 where all were written as 1.0 and 2.0, as beside missing ones."""
+    known = [label for label in labels if label is not None]
+    if not known or not all(_WHOLE.fullmatch(label) for label in known):
+        return labels
+    return np.array([None if label is None else label.removesuffix(".0") for label in labels], dtype=object)
 
 
 def is_label_column(name: str) -> bool:

@@ -36,6 +36,8 @@ _TRUTH = {"true": 1.0, "yes": 1.0, "1": 1.0, "false": 0.0, "no": 0.0, "0": 0.0}
 
 def word(cell: Any) -> str:
     """A cell as a category: the same for 3, 3.0 and "3". The empty string is a gap."""
+    if isinstance(cell, str):
+        return cell.strip()
     if isinstance(cell, bytes):
         cell = cell.decode("utf-8", "replace")
     if isinstance(cell, float | np.floating) and float(cell).is_integer():
@@ -56,11 +58,13 @@ def is_numeric(column: Any) -> bool:
 
 def words(column: Any) -> tuple[NDArray[np.intp], list[str]]:
     """The different words of a column, and which of them each cell is; -1 for a missing cell."""
+    if column.dtype == object:
+        column = column.to_numpy()  # an index of its words would cost more than finding them
     try:
         codes, different = _pandas().factorize(column)
     except TypeError:  # such as lists, which cannot be compared
-        codes, different = _pandas().factorize(column.map(str, na_action="ignore"))
-    return codes, [word(cell) for cell in different]
+        codes, different = _pandas().factorize(_series(column).map(str, na_action="ignore"))
+    return codes, [word(cell) for cell in np.asarray(different, dtype=object)]
 
 
 def numbers(column: Any) -> tuple[NDArray[np.float32], Mask]:
@@ -118,7 +122,7 @@ def share_of_numbers(different: list[str]) -> float:
 
 def _picked(codes: NDArray[np.intp], parsed: Any, different: list[str], gap: Any, failed: Mask) -> tuple[Any, Mask]:
     """From the different words to the cells; a missing cell has the code -1, the last place."""
-    failed = failed & np.array([not is_gap(text) for text in different], np.bool_)
+    failed[[i for i in np.flatnonzero(failed) if is_gap(different[i])]] = False
     return np.append(parsed, gap)[codes], np.append(failed, False)[codes]
 
 
@@ -127,7 +131,7 @@ def _seconds(column: Any) -> NDArray[np.datetime64]:
     return found
 
 
-def _series(texts: list[str]) -> Any:
+def _series(texts: Any) -> Any:
     return _pandas().Series(texts, dtype=object)
 
 

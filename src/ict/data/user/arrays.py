@@ -1,7 +1,9 @@
 """Reads features or images from NumPy files."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +15,7 @@ from ict.data.array_inputs import has_channels_last
 from ict.data.labels import is_label_column
 from ict.data.numpy_file import load_npy, load_npz
 from ict.data.user.records import Chunk, Items, ReadOptions, Stream, StreamOptions, UserData, label_strings
-from ict.data.user.remarks import listed, unlike_the_model
+from ict.data.user.remarks import listed, unlabeled_rows, unlike_the_model
 from ict.data.user.rows import Block, finite, joined
 from ict.data.user.text_files import csv_rows, text_of
 
@@ -31,16 +33,18 @@ def read(path: Path, options: ReadOptions) -> UserData:
     if known is not None and labels is not None:
         raise UserError(f"{path} already contains labels: leave out {labels}, or remove the labels from {path}.")
     if labels is not None:
-        y = _label_file(labels, len(raw))
+        given = _label_file(labels, len(raw))
     elif known is not None:
-        y = _label_array(known, path)
+        given = _label_array(known, path)
     else:
-        y = label_strings([None] * len(raw))
+        given = [None] * len(raw)
+    y = label_strings(given)
     if len(y) != len(raw):
         raise UserError(
             f"{labels or path} has {len(y)} labels for the {len(raw)} rows of {path}: give one label a row."
         )
-    return joined(path, [_block(raw, y, 0, path, options.skip_bad)], ())
+    data = joined(path, [_block(raw, y, 0, path, options.skip_bad)], ())
+    return replace(data, remarks=(*data.remarks, *unlabeled_rows(given)))
 
 
 def stream(path: Path, options: StreamOptions) -> Stream:
@@ -105,17 +109,17 @@ def _pixels_or_features(raw: Array, path: Path) -> Array:
     return pixels
 
 
-def _label_array(raw: Array, path: Path) -> NDArray[np.object_]:
+def _label_array(raw: Array, path: Path) -> list[Any]:
     if raw.dtype.kind not in "buifUS" or raw.ndim not in (1, 2) or (raw.ndim == 2 and raw.shape[1] != 1):
         raise UserError(
             f"{path} has labels of {raw.dtype!s:.60} {raw.shape}: give one number or string for each example."
         )
     with reading(path, "labels"):  # a damaged string need not be one
-        labels = raw.ravel().tolist()
-    return label_strings(labels)
+        labels: list[Any] = raw.ravel().tolist()
+    return labels
 
 
-def _label_file(path: Path, n: int) -> NDArray[np.object_]:
+def _label_file(path: Path, n: int) -> list[Any]:
     """Labels from a .npy, or from a text file with one label per line; a blank line is an unknown label."""
     if path.suffix.lower() == ".npy":
         return _label_array(load_npy(path), path)
@@ -130,4 +134,4 @@ def _label_file(path: Path, n: int) -> NDArray[np.object_]:
         lines = text.removesuffix("\n").split("\n")
     if len(lines) == n + 1 and is_label_column(lines[0]):
         lines = lines[1:]  # a header
-    return label_strings(lines)
+    return lines

@@ -18,7 +18,7 @@ from ict.base.errors import UserError
 from ict.data.labels import UNLABELED_FOLDER, find_label_column, is_unlabeled_text
 from ict.data.user.folder_files import labels_by_folder
 from ict.data.user.records import ReadOptions, UserData, label_strings
-from ict.data.user.remarks import counted, listed
+from ict.data.user.remarks import counted, listed, unlabeled_rows
 from ict.data.user.text_files import csv_rows, text_of
 
 EXAMPLE_COLUMNS = ("example", "path", "file", "filename", "image")  # in any case; without one, the first other column
@@ -43,11 +43,12 @@ def read_label_file(
     name_at, label_at = _columns(header, path, column)
     found, lines_of = _Names(names, source, path), dict[str, int]()
     known: dict[str, str] = {}
-    missing, torn = list[str](), list[str]()
+    missing, torn, blank = list[str](), list[str](), list[str]()
     for line, row in lines:
         cells = row + [""] * (len(header) - len(row))
         label = cells[label_at]
         if is_unlabeled_text(label):
+            blank.append(label)
             continue
         name = found(cells[name_at])
         if name is None:
@@ -65,7 +66,8 @@ def read_label_file(
         )
     left_out = f"{counted(len(missing), 'line', 'lines')} of {path} without {_a(what)}"
     were = "was" if len(missing) == 1 else "were"
-    return FileLabels(known, (f"{left_out} {were} left out: {listed(missing)}",) if missing else ())
+    remarks = [f"{left_out} {were} left out: {listed(missing)}"] if missing else []
+    return FileLabels(known, (*remarks, *unlabeled_rows(blank)))
 
 
 def names_examples(path: Path) -> bool:

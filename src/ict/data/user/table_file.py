@@ -35,7 +35,7 @@ class Cells:
         # pandas would read NA as missing even after a converter, if the converter returned it unchanged
         found: dict[str, Any] = {"converters": {self.label: _MARK.__add__}} if self.label is not None else {}
         if self.words:
-            found |= {"dtype": dict.fromkeys(self.words, str), "keep_default_na": False}
+            found |= {"dtype": dict.fromkeys(self.words, object), "keep_default_na": False}
             found["na_values"] = {name: [*GAPS] for name in self.numbers}
         return found
 

@@ -15,7 +15,7 @@ from ict.data.columns.frames import pandas_for
 from ict.data.columns.kinds import kinds_of
 from ict.data.columns.learn import learn
 from ict.data.columns.table_inputs import Number, TableInputs
-from ict.data.labels import LABEL_COLUMNS, find_label_column, is_label_column
+from ict.data.labels import LABEL_COLUMNS, find_label_column, is_label_column, whole_numbers
 from ict.data.user.records import Chunk, Items, ReadOptions, Stream, StreamOptions, UserData, label_strings
 from ict.data.user.remarks import counted, listed, unlabeled_rows, unlike_the_model
 from ict.data.user.rows import Block, finite, joined, without
@@ -45,7 +45,7 @@ def read(path: Path, options: ReadOptions) -> UserData:
     blocks = [encode(piece, label_strings(some)) for piece, some in zip(found, labels, strict=True)]
     data = joined(path, blocks, table.features)
     remarks = [*data.remarks, *unlabeled_rows([value for some in labels for value in some] if label else [])]
-    return replace(data, table=table, remarks=tuple(remarks))
+    return replace(data, y=whole_numbers(data.y), table=table, remarks=tuple(remarks))
 
 
 def stream(path: Path, options: StreamOptions) -> Stream:

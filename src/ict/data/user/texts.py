@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ict.base.errors import UserError
+from ict.data.labels import whole_numbers
 from ict.data.user.folder_files import class_folders, empty_classes, files_in, ignored, refuse
 from ict.data.user.label_file import folder_labels
 from ict.data.user.records import (
@@ -20,7 +21,7 @@ from ict.data.user.records import (
     digest,
     label_strings,
 )
-from ict.data.user.remarks import listed, rows_left_out
+from ict.data.user.remarks import listed, rows_left_out, unlabeled_rows
 from ict.data.user.tables import text_blocks
 
 ITEMS: Items = "texts"
@@ -67,7 +68,8 @@ def _from_table(path: Path, options: ReadOptions) -> tuple[list[str], UserData]:
     """The texts, and their data without features."""
     blocks = list(text_blocks(path, options.text_column, options.label_column, options.skip_bad))
     texts, labels, names, bad = ([value for block in blocks for value in block[i]] for i in range(4))
-    return texts, UserData(_NO_FEATURES, label_strings(labels), tuple(names), tuple(rows_left_out(bad)))
+    remarks = (*rows_left_out(bad), *unlabeled_rows(labels))
+    return texts, UserData(_NO_FEATURES, whole_numbers(label_strings(labels)), tuple(names), remarks)
 
 
 def _from_folder(path: Path, options: ReadOptions) -> tuple[list[str], UserData]:
