@@ -124,7 +124,7 @@ def test_temperature_comes_from_folds_that_hid_every_label_once_or_from_validati
 def test_a_row_is_calibrated_by_the_other_folds() -> None:
     probs, labels = sampled(90, 3.0)
     folds = np.repeat([0, 1, 2], 30)
-    compared = Comparison({"ict": probs}, labels, folds, np.arange(90))
+    compared = Comparison({"ict": probs}, labels, folds, np.arange(90), np.arange(90))
     expected = tempered(probs[30:60], fit_temperature(probs[folds != 1], labels[folds != 1]))
     np.testing.assert_allclose(compared.calibrated("ict")[30:60], expected)
 

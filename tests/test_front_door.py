@@ -67,7 +67,7 @@ def test_photos_from_files_to_onnx(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     said = capsys.readouterr().out
     assert f"features by {NAME}" in said and "anchored, " in said
     assert config["about"]["method"] == "anchored" and config["backbone"]["name"] == NAME
-    assert "data:image/png" in (tmp_path / "model/report.html").read_text()  # pictures, though no pixels are held
+    assert "data:image/jpeg" in (tmp_path / "model/report.html").read_text()  # pictures, though no pixels are held
     found = predictions(monkeypatch, tmp_path / "model", source)  # by the copy: the name is code, which no file runs
     right = [label == name.partition("/")[0] for name, (label, _) in found.items() if "unlabeled" not in name]
     assert len(found) == 24 and np.mean(right) > 0.9

@@ -151,7 +151,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert ict(monkeypatch, "fit", "train.csv", "--test", "test.csv", "--valid", "test.csv", "--method", "graph") == 0
     said = capsys.readouterr().out
     assert "1 test example is the same as unlabeled training examples: test.csv row 1 = row 31" in said
-    assert "10 of 10 held-out labels right" in said and "graph, 20 labeled and 40 unlabeled examples" in said
+    assert "10 of 10 held-out labels right" in said and "graph, 20 labeled and 40 unlabeled rows" in said
     assert "10 test examples are the same as validation examples" in said
     assert len(Path("model/predictions.csv").read_text().splitlines()) == 41, "those of the given subsets are left out"
     assert json.loads(Path("model/config.json").read_text())["columns"] == ["f", "g", "h"]

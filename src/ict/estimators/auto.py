@@ -5,7 +5,7 @@ those that do not, and calibrate the probabilities. So no label is given up.
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -34,6 +34,15 @@ class HeldOutProbs:
     probs: Array  # before calibration
     calibrated: Array
     labels: Labels
+    rows: Rows | None = None  # their places among the rows that were fitted to, if they are among them
+
+
+@dataclass(frozen=True)
+class Rival:
+    """The best candidate that uses unlabeled rows if the chosen one does not, else the best of the labels alone."""
+
+    method: str
+    estimate: Estimate
 
 
 @dataclass(frozen=True)
@@ -46,6 +55,7 @@ class Judged:
     calibration: Calibration = field(default_factory=lambda: uncalibrated("no folds were fitted"))
     scores: dict[str, list[float]] = field(default_factory=dict)  # by candidate and fold; higher is better
     estimate: Estimate | None = None  # of the method's score on new rows; None if no folds were possible
+    rival: Rival | None = None
     verdict: Verdict | None = None
     held_out: HeldOutProbs | None = None
     shorter: bool = False  # the folds had fewer updates
@@ -64,11 +74,12 @@ def choose(
     groups: Rows | None = None,
     look: Look | None = None,
     pictures: Array | None = None,
+    items: str = "rows",
 ) -> Judged:
     """Compare the candidates and refit the best on all rows.
 
     `groups`: numbers; rows of one group share a fold. `look` is used only for the refit. `pictures`: the rows as scaled
-    images, if networks of pixels are candidates beside features.
+    images, if networks of pixels are candidates beside features. `items`: what the remark calls the rows.
     """
     candidates = Candidates(fitter, inputs, n_classes, seed, groups, pictures)
     names = candidates.names(labels)
@@ -92,8 +103,11 @@ def choose(
     ((_, model),) = candidates.fit((winner,), labels, look)
     with_unlabeled = [name for name in names if uses_unlabeled(name)] if (labels < 0).any() else []
     said = verdict(held_out, names, with_unlabeled, seed) if with_unlabeled else None
-    remark = f"{winner} was chosen among {len(names)} candidates. {said or 'Nothing is unlabeled.'}"
-    judged = Judged(winner, model, remark, verdict=said, signal=signal_of_fit(model))
+    remark = (
+        f"{winner} was chosen among {len(names)} candidates. {said.words(items) if said else 'Nothing is unlabeled.'}"
+    )
+    rival = _rival(held_out, names, with_unlabeled, winner, seed)
+    judged = Judged(winner, model, remark, rival=rival, verdict=said, signal=signal_of_fit(model))
     return _measured(judged, comparison, held_out, seed, candidates.shorter_folds)
 
 
@@ -140,6 +154,16 @@ def judge(
     return _measured(Judged(method, model), comparison, held_out, seed, shorter)
 
 
+def _rival(
+    held_out: HeldOut, names: tuple[str, ...], with_unlabeled: Sequence[str], winner: str, seed: int
+) -> Rival | None:
+    others = [i for i, name in enumerate(names) if (name in with_unlabeled) != (winner in with_unlabeled)]
+    if not others:
+        return None
+    best = int(held_out.best(np.ones((1, len(held_out.scores))), others)[0])
+    return Rival(names[best], estimate(held_out.of(others), seed))
+
+
 def _announced(
     fits: Fits, stage: str, names: tuple[str, ...], n_folds: int, progress: ProgressLine, then: int = 0
 ) -> Fits:
@@ -178,6 +202,8 @@ def _measured(judged: Judged, comparison: Comparison, held_out: HeldOut, seed: i
         calibration=by_folds(comparison, method, shorter),
         scores=scores,
         estimate=estimate(held_out, seed),
-        held_out=HeldOutProbs(comparison.probs[method], comparison.calibrated(method), comparison.labels),
+        held_out=HeldOutProbs(
+            comparison.probs[method], comparison.calibrated(method), comparison.labels, comparison.rows
+        ),
         shorter=shorter,
     )

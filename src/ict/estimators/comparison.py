@@ -22,6 +22,7 @@ class Comparison:
     labels: Labels  # of these rows
     fold: Rows  # of these rows
     group: Rows  # of these rows; rows of a group are in one fold
+    rows: Rows  # their places among the rows that were compared on
     stopped: tuple[str, TrainedNetwork] | None = None  # what was interrupted; then there is nothing else
 
     def temperature(self, name: str) -> float:
@@ -58,7 +59,7 @@ def compare(
         for name, model in fits(hidden):
             if isinstance(model, TrainedNetwork) and model.interrupted:
                 nothing = labels[:0]
-                return Comparison({}, nothing, nothing, nothing, (name, model))
+                return Comparison({}, nothing, nothing, nothing, nothing, (name, model))
             probs.setdefault(name, []).append(model.predict_proba(other_inputs.get(name, inputs)[held_out]))
     judged = np.concatenate(rows)
     return Comparison(
@@ -66,6 +67,7 @@ def compare(
         labels[judged],
         np.concatenate(fold),
         judged if groups is None else groups[judged],
+        judged,
     )
 
 

@@ -7,7 +7,7 @@ Wilson's interval of an accuracy, that of Bonett and Price (2012) of a differenc
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -33,6 +33,10 @@ class HeldOut:
     scores: Array  # [rows, candidates]; higher is better
     weights: Array  # [rows]
     group: Rows  # [rows]; rows of a group are drawn together
+
+    def of(self, among: Sequence[int]) -> "HeldOut":
+        """The scores of some candidates."""
+        return replace(self, scores=self.scores[:, list(among)])
 
     def means(self, drawn: Array) -> Array:
         """The candidates' mean scores over the drawn rows [replicates, candidates]; NaN if there are none."""
@@ -104,12 +108,16 @@ class Verdict:
     labels_only: str
 
     def __str__(self) -> str:
+        return self.words()
+
+    def words(self, items: str = "rows") -> str:
+        """`items`: what the examples are called."""
         between = f"{self.with_unlabeled} against {self.labels_only}"
         if self.answer == "cannot tell":
-            return f"Cannot tell whether the unlabeled rows helped: the labels are too few for {between}."
+            return f"Cannot tell whether the unlabeled {items} helped: the labels are too few for {between}."
         gain, low, high = (gain_in_words(self.metric, value) for value in (self.gain, self.low, self.high))
         ends = sorted((low.split()[0], high.split()[0]), key=float)
-        return f"The unlabeled rows {self.answer}: {gain}, 95 % interval {ends[0]} to {ends[1]}, {between}."
+        return f"The unlabeled {items} {self.answer}: {gain}, 95 % interval {ends[0]} to {ends[1]}, {between}."
 
     def told(self) -> dict[str, Any]:
         """For programs; without a gain if it cannot be told."""

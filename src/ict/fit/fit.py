@@ -118,6 +118,7 @@ def _fit(
             groups=groups[rows.train],
             look=look,
             pictures=None if seen is None else fit_inputs(seen)(seen),
+            items=word(data.items),
         )
         if judged.interrupted and isinstance(judged.model, TrainedNetwork):
             raise KeyboardInterrupt(judged.model.interrupted)  # a fold's model is no result
@@ -157,6 +158,7 @@ def _fit(
         seed=seed,
         origin=origin(fitted, command=command, seed=seed, seconds=time.monotonic() - began),
         embedded=embedded,
+        source=str(given.sources[0]),
         progress=fitter.progress,
     )
     fitter.progress("writing")

@@ -1,12 +1,11 @@
 """The files that `ict fit` writes: the model, predictions, suggestions of what to label next, and a report."""
 
-from collections.abc import Callable
+import shlex
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from ict.base.array_types import Array, Rows
 from ict.base.errors import UserError, is_out_of_memory
@@ -15,6 +14,7 @@ from ict.base.interrupts import signal_of
 from ict.base.new_folder import NewFolder
 from ict.data.labels import UNLABELED
 from ict.data.user.records import Progress, UserData
+from ict.data.user.remarks import word
 from ict.data.user.subsets import Subsets
 from ict.estimators.auto import HeldOutProbs, Judged
 from ict.estimators.metrics import Metric, in_words, mean_score
@@ -22,15 +22,17 @@ from ict.experiment.provenance import provenance
 from ict.experts.graph import GraphPropagation
 from ict.experts.temperature import tempered
 from ict.fit.embedded import Embedded
+from ict.fit.findings import ENOUGH, Example, Findings, Mistake
 from ict.fit.holdout import score
 from ict.fit.label_next import reason, suggest
 from ict.fit.next_file import Next, write_next
 from ict.fit.predict import prediction_lines, write_lines
-from ict.fit.report import Findings, report
+from ict.fit.report import report
 from ict.models.saved_model import CONFIG, SavedModel, describe_model, save_model
 from ict.models.trained_network import TrainedNetwork
 
 _NO_TEST = "a class has fewer than two different labeled examples, too few to hold some out"
+_MISTAKES = 12  # shown in the report
 _CHUNK = 1024  # examples predicted at a time
 
 
@@ -47,6 +49,7 @@ class Fit:
     seed: int
     origin: dict[str, str]
     embedded: Embedded | None = None  # where the examples are a backbone's features
+    source: str = ""  # the data's path
     progress: Progress | None = None
 
 
@@ -98,13 +101,15 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit, unfinished: str
     out, place = folder.folder, folder.path
     data, rows, judged = fit.data, fit.rows, fit.judged
     trained = fit.labels[rows.train]
-    held_out = judged.held_out
-    if len(rows.test):
-        probs = predicted(replace(model, temperature=1.0), data.x, rows.test)
-        held_out = HeldOutProbs(probs, tempered(probs, model.temperature), fit.labels[rows.test])
-    accuracy = _accuracy(fit, held_out)
+    test = _test(model, fit)
+    measured_by_test = test is not None and (judged.held_out is None or len(rows.test) >= ENOUGH)
+    held_out = test if measured_by_test else judged.held_out
+    accuracy = _accuracy(fit, test or judged.held_out)
+    in_folds = "" if test is None or measured_by_test else str(judged.estimate)
     n_labeled, n_unlabeled = int((trained >= 0).sum()), int((trained < 0).sum())
     about = {"method": judged.method, "labeled": n_labeled, "unlabeled": n_unlabeled, "test": accuracy}
+    if in_folds:
+        about["folds"] = in_folds
     if len(rows.valid):
         about["validation"] = str(score(predicted(model, data.x, rows.valid), fit.labels[rows.valid]))
     remark = judged.remark
@@ -127,17 +132,22 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit, unfinished: str
             judged=judged,
             compared=fit.compared,
             metric=fit.metric,
+            items=data.items,
             classes=model.classes,
             labeled=np.bincount(trained[trained >= 0], minlength=len(model.classes)),
             held_out=held_out,
-            tested=len(rows.test) > 0,
+            tested=measured_by_test,
             no_test=_NO_TEST,
             history=network.history if network else (),
             seeding=network.seeding if network else 0,
             names=names,
             probs=probs,
-            image=_pictures(data, unlabeled),
+            example=lambda i: _example(data, int(unlabeled[i])),
             suggestions=suggestions,
+            n_valid=len(rows.valid),
+            mistakes=_mistakes(fit, held_out, rows.test if measured_by_test else rows.train),
+            small_test=f"On the test {word(data.items)}: {accuracy}." if in_folds else "",
+            again=shlex.join(["ict", "fit", fit.source, "--labels", f"{out / 'next.csv'}", "--out", f"{out}-2"]),
             columns=data.table.described if data.table else (),
             remarks=remarks,
             origin=fit.origin,
@@ -155,7 +165,12 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit, unfinished: str
     describe_model(place, model, about, unfinished)
     names_of_files = ("model.safetensors", "predictions.csv", "next.csv", "report.html")
     table = [str(data.table)] if data.table else []
-    lines = [*table, *remarks, f"{judged.method}, {n_labeled} labeled and {n_unlabeled} unlabeled examples", remark]
+    lines = [
+        *table,
+        *remarks,
+        f"{judged.method}, {n_labeled} labeled and {n_unlabeled} unlabeled {word(data.items, n_unlabeled)}",
+        remark,
+    ]
     files = ", ".join(f"{out / name}" for name in names_of_files)
     validation = f"validation: {about['validation']}" if len(rows.valid) else ""
     result = {
@@ -175,8 +190,17 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit, unfinished: str
         "origin": fit.origin,
         "unfinished": unfinished,
     }
-    summary = "\n".join(filter(None, [*lines, accuracy, validation, model.calibration, files]))
+    summary = "\n".join(filter(None, [*lines, accuracy, in_folds, validation, model.calibration, files]))
     return summary, result
+
+
+def _test(model: SavedModel, fit: Fit) -> HeldOutProbs | None:
+    """The model's predictions for the test examples, if there are any."""
+    rows = fit.rows.test
+    if not len(rows):
+        return None
+    probs = predicted(replace(model, temperature=1.0), fit.data.x, rows)
+    return HeldOutProbs(probs, tempered(probs, model.temperature), fit.labels[rows], np.arange(len(rows)))
 
 
 def _accuracy(fit: Fit, held_out: HeldOutProbs | None) -> str:
@@ -193,12 +217,28 @@ def _accuracy(fit: Fit, held_out: HeldOutProbs | None) -> str:
     return f"{words}; {fit.metric.replace('_', ' ')} {in_words(fit.metric, value)}"
 
 
-def _pictures(data: UserData, rows: Rows) -> Callable[[int], NDArray[np.uint8]] | None:
-    """The images of some rows, where there are any."""
-    if data.image is not None:
-        picture = data.image
-        return lambda row: picture(int(rows[row]))
-    return (lambda row: data.x[rows[row]]) if data.x.ndim > 2 else None
+def _example(data: UserData, row: int) -> Example:
+    """A row of the data as a page shows it."""
+    image = data.x[row] if data.x.ndim > 2 else None if data.image is None else data.image(row)
+    return Example(data.names[row], image, data.texts[row] if data.texts else "")
+
+
+def _mistakes(fit: Fit, held_out: HeldOutProbs | None, rows: Rows) -> list[Mistake]:
+    """The surest wrong guesses. `rows`: those of the data among which the held-out ones are."""
+    if held_out is None or held_out.rows is None:
+        return []
+    guesses = held_out.calibrated.argmax(1)
+    wrong = np.flatnonzero(guesses != held_out.labels)
+    sure = held_out.calibrated[wrong, guesses[wrong]]
+    return [
+        Mistake(
+            _example(fit.data, int(rows[held_out.rows[i]])),
+            int(held_out.labels[i]),
+            int(guesses[i]),
+            float(held_out.calibrated[i, guesses[i]]),
+        )
+        for i in wrong[np.argsort(-sure, kind="stable")][:_MISTAKES]
+    ]
 
 
 def predicted(model: SavedModel, x: Array, rows: Rows, progress: Progress | None = None) -> Array:

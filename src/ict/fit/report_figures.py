@@ -13,6 +13,7 @@ from ict.engine.loop import Record
 from ict.experts.temperature import Reliability
 from ict.report.figures import FAINT, FIRST, LINES, SECOND, legend_above, new_axes, page_style, percent_axis, svg
 
+_SMALL = 64  # largest side of an image that is not compressed
 _NOT_LOSSES = {"step", "lr", "w", "seconds", "confidence"}
 
 
@@ -58,9 +59,12 @@ def reliability_diagram(before: Reliability, after: Reliability | None) -> str:
 
 
 def thumbnail(pixels: NDArray[np.uint8]) -> str:
-    """An image [h, w] or [h, w, 3] as a data URL."""
-    content = io.BytesIO()
-    Image.fromarray(pixels).save(content, "png", optimize=True)
+    """An image [h, w] or [h, w, 3] as a data URL: small ones as they are, larger ones compressed."""
+    content, image = io.BytesIO(), Image.fromarray(pixels)
+    if max(image.size) > _SMALL:
+        image.save(content, "jpeg", quality=80)
+        return "data:image/jpeg;base64," + base64.b64encode(content.getvalue()).decode()
+    image.save(content, "png", optimize=True)
     return "data:image/png;base64," + base64.b64encode(content.getvalue()).decode()
 
 

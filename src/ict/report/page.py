@@ -10,6 +10,7 @@ from html import escape
 from ict.report.style import STYLE
 
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+_LONGEST = 80  # characters of a name
 _TURNING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}  # Unicode's bidirectional controls
 
 
@@ -58,8 +59,9 @@ def section(title: str, content: str) -> str:
 
 
 def short_name(text: str) -> str:
-    """A name from a user's data. Only the start of a long one is seen; all of it is in its title."""
-    return f'<span class="name" title="{shown(text)}">{shown(text)}</span>'
+    """A name from a user's data. Of a long one the middle is left out; all of it is in its title."""
+    short = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 20]}…{text[-19:]}"
+    return f'<span class="name" title="{shown(text)}">{shown(short)}</span>'
 
 
 def figure_grid(drawn: Iterable[str], wide: bool = False) -> str:
@@ -72,13 +74,21 @@ def figure(drawn: str, caption: str) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], kind: str, marked: int | None = None) -> str:
-    """A table with one row marked, if any. Cells are HTML already. On a narrow page it scrolls in its own box."""
+    """A table with one row marked, if any. Cells are HTML already.
+
+    On a narrow page it scrolls in its own box; a `kind` with the word "stacked" has its cells below each other there.
+    """
+    labels = [f' data-label="{column}"' if "stacked" in kind else "" for column in columns]
     head = "".join(f'<th scope="col">{column}</th>' for column in columns)
     lines = []
     for i, row in enumerate(rows):
         mark = ' class="marked"' if i == marked else ""
-        lines.append(f"<tr{mark}>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>")
+        lines.append(f"<tr{mark}>{_cells(labels, row)}</tr>")
     return (
         f'<div class="box" tabindex="0"><table class="{kind}"><thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(lines)}</tbody></table></div>"
     )
+
+
+def _cells(labels: Sequence[str], row: Sequence[str]) -> str:
+    return "".join(f"<td{label}>{cell}</td>" for label, cell in zip(labels, row, strict=True))

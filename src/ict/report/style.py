@@ -17,7 +17,7 @@ body {
   margin: 0; background: var(--paper); color: var(--ink);
   font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif;
 }
-main { max-width: 62rem; margin: 0 auto; padding: 2.5rem 1.25rem 4rem; }
+main { max-width: 96rem; margin: 0 auto; padding: 2.5rem clamp(1.25rem, 4vw, 4rem) 4rem; }
 h1 { font-size: clamp(1.6rem, 1.2rem + 2vw, 2.4rem); line-height: 1.2; margin: 0 0 .75rem; font-weight: 650; }
 h2 { font-size: 1.2rem; line-height: 1.3; margin: 0 0 .75rem; font-weight: 620; }
 h3 { font-size: 1rem; margin: 1.5rem 0 .5rem; font-weight: 600; color: var(--soft); }
@@ -50,15 +50,20 @@ table.pairs td:last-child, table.pairs th:last-child { text-align: right; }
 table.trials th, table.trials td { text-align: right; }
 table.trials th:last-child, table.trials td:last-child { text-align: left; min-width: 12rem; padding-left: .5rem; }
 tr.marked { background: color-mix(in srgb, var(--first) 14%, transparent); font-weight: 600; }
-.name {
-  display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 3; overflow: hidden;
-  width: max-content; max-width: 22rem; overflow-wrap: anywhere;
+.name { display: block; width: max-content; max-width: 22rem; overflow-wrap: anywhere; }
+.beside { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 36rem), 1fr)); gap: 1rem 3rem; }
+.beside > * { min-width: 0; }
+.beside h3:first-child { margin-top: 0; }
+.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 18rem), 1fr)); gap: 1rem; }
+.cards.photos { grid-template-columns: repeat(auto-fill, minmax(9.5rem, 1fr)); }
+.card {
+  background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: .75rem; min-width: 0;
+  font-size: .875rem; line-height: 1.4;
 }
-.next td { vertical-align: middle; }
-.next td:first-child { color: var(--soft); }
-.next .name { width: auto; max-width: 100%; }
-.next .why { color: var(--soft); overflow-wrap: anywhere; }
-.next img { width: 3rem; height: 3rem; }
+.card img { width: 100%; height: auto; aspect-ratio: 1; margin-bottom: .5rem; }
+.card .text { font-size: 1rem; overflow-wrap: anywhere; margin-bottom: .5rem; }
+.card .name { width: auto; max-width: 100%; }
+.card .why { color: var(--soft); overflow-wrap: anywhere; }
 img { display: block; image-rendering: pixelated; border-radius: .3rem; background: var(--line); object-fit: contain; }
 .matrix { border-collapse: separate; border-spacing: 2px; font-size: .8rem; line-height: 1.2; }
 .matrix th, .matrix td { border: 0; padding: 0; }
@@ -68,12 +73,12 @@ img { display: block; image-rendering: pixelated; border-radius: .3rem; backgrou
 .matrix td.wrong { background: color-mix(in srgb, var(--second) calc(14% + 56% * var(--share)), transparent); }
 .matrix th[scope=row] { position: sticky; left: 0; background: var(--paper); text-align: right; vertical-align: middle;
   padding-right: .5rem; font-weight: 400; }
-.matrix th span { display: block; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
-.matrix th[scope=row] span { max-width: min(12rem, 28vw); }
+.matrix th span { display: block; overflow-wrap: anywhere; }
+.matrix th[scope=row] span { width: max-content; max-width: min(12rem, 28vw); }
 .matrix thead td { left: 0; z-index: 2; }
 .matrix th[scope=col] { text-align: center; vertical-align: bottom; font-weight: 400; }
 .matrix th[scope=col] span {
-  writing-mode: vertical-rl; transform: rotate(180deg); max-height: 7rem; margin: 0 auto .3rem;
+  writing-mode: vertical-rl; transform: rotate(180deg); max-height: 9rem; margin: 0 auto .3rem;
 }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 25rem), 1fr)); gap: 1.75rem; }
 .figures svg { display: block; width: 100%; max-width: 30rem; height: auto; }
@@ -85,7 +90,7 @@ code { overflow-wrap: anywhere; }
 .sheet { display: grid; grid-template-columns: repeat(auto-fill, minmax(4.25rem, 1fr)); gap: .9rem .75rem; }
 .sheet img { width: 100%; height: auto; aspect-ratio: 1; }
 .sheet figcaption { font-size: .8rem; line-height: 1.3; margin-top: .2rem; }
-.sheet .name { -webkit-line-clamp: 2; width: auto; max-width: 100%; }
+.sheet .name { width: auto; max-width: 100%; }
 small { color: var(--soft); font-size: inherit; }
 dl {
   display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .35rem 1.25rem; margin: 0; font-size: .9rem;
@@ -97,5 +102,18 @@ dd { margin: 0; overflow-wrap: anywhere; }
   dl { grid-template-columns: minmax(0, 1fr); gap: 0; }
   dd { margin-bottom: .5rem; }
   .name { max-width: 11rem; }
+}
+@media (max-width: 44rem) {
+  .box:has(> .stacked) { max-height: none; }
+  .stacked, .stacked tbody { display: block; }
+  .stacked thead { display: none; }
+  .stacked tr { display: block; padding: .5rem 0; border-bottom: 1px solid var(--line); }
+  table.stacked td { display: flex; justify-content: space-between; gap: 1.5rem; border: 0; padding: .15rem 0; }
+  table.stacked td:not(:first-child) { text-align: right; overflow-wrap: anywhere; min-width: 0; }
+  .stacked td:not(:first-child)::before {
+    content: attr(data-label); color: var(--soft); font-weight: 400; white-space: nowrap;
+  }
+  .stacked td:first-child { font-weight: 600; }
+  .stacked .name { max-width: 100%; width: auto; }
 }
 """

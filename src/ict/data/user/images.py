@@ -31,7 +31,7 @@ from ict.data.user.remarks import images_left_out, made_gray, unlike_the_model
 ITEMS: Items = "photos"
 _SMALL = 64  # largest side of images whose pixels are used in addition to a backbone's features
 _BESIDE = 32  # largest side of those pixels
-_PICTURE = 64  # side of an image in a report
+_PICTURE = 128  # side of an image in a report
 _AT_ONCE = 256  # images embedded together
 
 
