@@ -59,6 +59,7 @@ class Size(NamedTuple):
     pool: int = 3000
     others: int = 2000
     labels: tuple[int, ...] = (10, 20, 40, 70, 100)
+    with_checks: tuple[int, ...] = (40, 100)  # answers, of which one in five is a check
     small_pool: int = 1000  # of a session whose intervals are counted
     answers: int = 250  # in such a session
     fitter: Fitter = Fitter(device="cpu")
@@ -66,7 +67,7 @@ class Size(NamedTuple):
     shown: int = 200  # answers on the page
 
 
-FAST = Size(150, 150, (10, 20), 150, 60, Fitter(steps=20, device="cpu"), 60, 20)
+FAST = Size(150, 150, (10, 20), (10, 20), 150, 60, Fitter(steps=20, device="cpu"), 60, 20)
 
 
 def desk(x: Array, truth: Labels, n_pool: int, n_others: int, seed: int) -> Desk:
@@ -75,7 +76,7 @@ def desk(x: Array, truth: Labels, n_pool: int, n_others: int, seed: int) -> Desk
 
 
 def curves(x: Array, truth: Labels, cell: Cell, size: Size) -> Record:
-    """Accuracies after some numbers of labels to learn from, and of answers, of which one in five is a check."""
+    """Accuracies after some numbers of labels to learn from, and of answers."""
     one = desk(x, truth, size.pool, size.others, cell.seed)
     points: list[Record] = []
 
@@ -88,7 +89,7 @@ def curves(x: Array, truth: Labels, cell: Cell, size: Size) -> Record:
         for n in size.labels:
             add("labels", n, order[:n])
     else:
-        missing = {(counted, n) for counted in ("labels", "answers") for n in size.labels}
+        missing = {("labels", n) for n in size.labels} | {("answers", n) for n in size.with_checks}
         for session in one.answers():
             rows = np.array(list(session.training()), np.int64)
             for at in (("labels", len(rows)), ("answers", session.n_labels)):

@@ -37,12 +37,13 @@ def typical(features: Array, n: int, seed: int, labeled: Rows | None = None) -> 
     if n < 1 or known.all():
         return []
     n_clusters = min(n + int(known.sum()), len(features), max(n, _MOST_CLUSTERS))
-    clusters, from_center = _clusters(features, n_clusters, seed)
-    members = [np.flatnonzero((clusters == cluster) & ~known) for cluster in range(n_clusters)]
-    n_known = np.bincount(clusters[known], minlength=n_clusters)
-    largest_first = np.lexsort((np.array([-len(rows) for rows in members]), n_known))
-    order = [cluster for cluster in largest_first if len(members[cluster])]
-    ranked = {cluster: _densest_first(features, members[cluster], from_center) for cluster in order}
+    with threadpool_limits(1):  # several threads add in any order, which rounds differently
+        clusters, from_center = _clusters(features, n_clusters, seed)
+        members = [np.flatnonzero((clusters == cluster) & ~known) for cluster in range(n_clusters)]
+        n_known = np.bincount(clusters[known], minlength=n_clusters)
+        largest_first = np.lexsort((np.array([-len(rows) for rows in members]), n_known))
+        order = [cluster for cluster in largest_first if len(members[cluster])][:n]  # no others have their turn
+        ranked = {cluster: _densest_first(features, members[cluster], from_center) for cluster in order}
     chosen: list[Typical] = []
     for turn in range(n):  # clusters give a second example only after each gave one
         for number, cluster in enumerate(order, 1):
@@ -54,7 +55,7 @@ def typical(features: Array, n: int, seed: int, labeled: Rows | None = None) -> 
 def _clusters(features: Array, n_clusters: int, seed: int) -> tuple[Rows, Array]:
     """The cluster of each row, and its distance from the center."""
     means = KMeans(n_clusters, n_init=1, max_iter=50, random_state=seed % 2**32)
-    with warnings.catch_warnings(), threadpool_limits(1):  # several threads add in any order, which rounds differently
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different examples than clusters
         distances = means.fit_transform(features)
     clusters: Rows = means.labels_.astype(np.int64)
@@ -67,6 +68,5 @@ def _densest_first(features: Array, members: Rows, from_center: Array) -> Rows:
     if len(central) < 2:
         return central
     search = NearestNeighbors(n_neighbors=min(_NEIGHBORS, len(central) - 1), algorithm="brute")
-    with threadpool_limits(1):
-        distances, _ = search.fit(features[central]).kneighbors()
+    distances, _ = search.fit(features[central]).kneighbors()
     return central[np.argsort(distances.mean(1), kind="stable")]
