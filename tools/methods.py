@@ -81,7 +81,8 @@ def index(all_pages: list[Page]) -> str:
         "# Methods",
         "",
         "Every method is one file under `src/ict/algorithms/`; SWA and fast-SWA are averages that any method can have.",
-        f"The error is that of `ict compare {TASK}`, in percent.",
+        f"The error is that of `ict compare {TASK} --tune 2`, in percent, with settings that it chose; most of these "
+        "errors are not shown to differ ([comparison](../comparison.md)).",
         "",
         f"| method | page | test error on {TASK} |",
         "|---|---|---|",
@@ -125,9 +126,10 @@ def _measured(methods: list[str]) -> Iterator[str]:
     for path in MEASURED:
         content = json.loads(path.read_text())
         if any(row["method"] in methods for row in content["rows"]):
+            tuned = " --tune 2" if "tuning" in content else ""
             yield (
-                f"Measured by `ict compare {TASK}` with {content['budget']} updates a run on the same splits and "
-                f"network ([results](../../results/{path.name}), {content['finished'][:10]})."
+                f"Measured by `ict compare {TASK}{tuned}` with {content['budget']} updates a run on the same splits "
+                f"and network ([results](../../results/{path.name}), {content['finished'][:10]})."
             )
 
 

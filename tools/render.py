@@ -137,10 +137,15 @@ def comparison() -> str:
     result = read("compare-digits-100")
     minutes = sum(second for row in result["rows"] for second in row["seconds"]) / 60
     image = 100 / result["n_test"]
+    grids = [grid for of_method in result["tuning"]["methods"].values() for grid in of_method]
+    tried = sum(len(grid["tried"]) for grid in grids)
+    at_edge = sum(grid["at_edge"] for grid in grids)
     return (
         f"{ranking.table(result)}\n\n"
-        f"All runs together took {minutes:.0f} minutes of one core. A test set has {result['n_test']} images, so one "
-        f"image is {image:.2f} points. File: [compare-digits-100.json](../results/compare-digits-100.json)."
+        f"{tried} values were tried; {at_edge} of {len(grids)} chosen ones lie at the edge of their grid. The tested "
+        f"runs took {minutes:.0f} minutes together, several at a time on one device, so their seconds are those of "
+        f"runs beside others. A test set has {result['n_test']} images, so one image is {image:.2f} points. File: "
+        "[compare-digits-100.json](../results/compare-digits-100.json)."
     )
 
 

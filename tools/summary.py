@@ -41,7 +41,8 @@ def summary() -> str:
 
 5. Any difference from the paper: {cells("no difference shown")}.
 6. That ICT is the best method. The protocol favours it, and even so {equal_terms.lead_on("svhn-1000-fair", runs)},
-   which is less than repeats of one seed differ by ({repeats()}). On digits {on_digits()}
+   which is less than repeats of one seed differ by ({repeats()}). On digits, every
+   method tuned alike, {on_digits()}
    ([comparison.md](comparison.md)).
 7. The paper's ablation without the mean teacher: our run has Muon and a tenth of the updates, and it
    collapses, as ICT without its teacher does with SGD on digits with mixed labels.
@@ -52,7 +53,7 @@ def summary() -> str:
 
 9. What the paper's text and the authors' program give here: {code(PAPERS_TEXT)} has one seed
    ({difference(PAPERS_TEXT).points:+.2f} points), and `ict-program` has never run.
-10. How the other methods compare at their best, and what the settings under [Limits](#limits) change."""
+10. How the other methods compare at their best on photos, and what the settings under [Limits](#limits) change."""
 
 
 def on_digits() -> str:
@@ -121,7 +122,7 @@ def other_methods() -> str:
     leads = "; ".join(equal_terms.lead_on(task, runs) for task in TASKS)
     return _one_line(f"""
         Under one protocol of short runs, {leads}. The protocol was tuned with ICT, so this is no ranking of the methods
-        at their best. On digits {on_digits()}
+        at their best. On digits, every method tuned alike, {on_digits()}
         ([docs/comparison.md](docs/comparison.md)).""")
 
 
