@@ -15,8 +15,11 @@ from ict.base.array_types import Array
 from ict.base.errors import UserError
 from ict.base.files import check_place, read_json, replacing
 from ict.data.array_inputs import TINY, ArrayInputs
+from ict.data.columns.table_inputs import TableInputs
+from ict.data.user.remarks import counted
 from ict.models.joined_onnx import example_inputs, joined
 from ict.models.saved_model import SavedModel, load_model
+from ict.models.table_onnx import OUTPUTS, check_columns, example_columns, with_columns
 from ict.models.trained_network import TrainedNetwork
 from ict.networks.onnx_graph import OPSET, Run, graph_of, package, runtime
 
@@ -68,10 +71,12 @@ def export_onnx(folder: Path, out: Path, allow_code: Collection[str] = (), backb
             f"{folder} holds a graph over its training examples, and ONNX has no search for neighbors: "
             "fit with --method ict, or another that trains a network."
         )
+    if model.table is not None:
+        check_columns(model.table)
     temperature = float(read_json(folder / "config.json").get("temperature", 1.0))
     onnx = package("onnx")
     deployed = Deployed(model.network.module, model.inputs, temperature)
-    proto = graph_of(deployed, examples(model.inputs, 2), EXAMPLES, ("logits", "probabilities"), {0: "batch"})
+    proto = graph_of(deployed, examples(model.inputs, 2), EXAMPLES, OUTPUTS, {0: "batch"})
     names, cases, what = [EXAMPLES], [_alone(model, n) for n in _SIZES], _shape(model.inputs)
     if model.backbone is not None:
         embed, beside = model.backbone.open("cpu", backbone), model.backbone.beside
@@ -79,6 +84,10 @@ def export_onnx(folder: Path, out: Path, allow_code: Collection[str] = (), backb
         names = [value.name for value in proto.graph.input]
         cases = [example_inputs(embed, beside, n) for n in _SIZES]
         what = f"{' and '.join(names)} for {model.backbone.name}"
+    if model.table is not None:
+        proto = with_columns(model.table, proto, EXAMPLES)
+        names, cases = [*model.table.names], [_columns(model, model.table, n) for n in _SIZES]
+        what = f"{counted(len(names), 'column', 'columns')} of a table"
     proto.doc_string = f"Exported by ict {__version__}."
     onnx.helper.set_model_props(proto, {"classes": json.dumps(model.classes), "ict": __version__})
     with replacing(out) as file:
@@ -98,6 +107,11 @@ def _shape(inputs: ArrayInputs) -> str:
 def _alone(model: SavedModel, n: int) -> Case:
     x = examples(model.inputs, n)
     return [x], x
+
+
+def _columns(model: SavedModel, table: TableInputs, n: int) -> Case:
+    mean, std = (np.broadcast_to(value, model.inputs.shape) for value in (model.inputs.mean, model.inputs.std))
+    return example_columns(table, mean, std, n)
 
 
 def examples(inputs: ArrayInputs, n: int) -> Array:
