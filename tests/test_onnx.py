@@ -91,7 +91,8 @@ def test_what_the_file_and_the_command_say(
     saved(tmp_path / "model", "convnet", pixels(9, 8, 10, 3), width=4)
     assert ict(monkeypatch, "export", tmp_path / "model", "--onnx", tmp_path / "m.onnx") == 0
     printed = capsys.readouterr()
-    assert printed.err == "" and printed.out.count("\n") == 1 and "m.onnx" in printed.out
+    assert all(line.startswith("exporting;") for line in printed.err.splitlines()), "progress, on a slow machine"
+    assert printed.out.count("\n") == 1 and "m.onnx" in printed.out
     proto = onnx.load(tmp_path / "m.onnx")
     onnx.checker.check_model(proto)
     assert [(o.domain, o.version) for o in proto.opset_import] == [("", 18)]
