@@ -2,9 +2,13 @@
 
 import io
 import json
+import os
+import resource
+import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -192,6 +196,91 @@ def test_answers_go_to_the_file_and_the_model_learns_from_them(place: Path, tmp_
         said = server.stop()
     assert said == "39 labels in labels.csv; now run: ict fit photos --labels labels.csv --backbone none\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["labels.csv", "photos"]
+
+
+def learners(server: Server) -> list[int]:
+    """The processes of a server that learn."""
+    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
+    return [int(one) for one in children if b"spawn_main" in Path(f"/proc/{one}/cmdline").read_bytes()]
+
+
+def is_running(process: int) -> bool:
+    status = Path(f"/proc/{process}/status")
+    return status.exists() and "State:\tZ" not in status.read_text()
+
+
+def wait_until_gone(process: int) -> None:
+    end = time.monotonic() + 60
+    while is_running(process) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not is_running(process)
+
+
+def test_killed_and_started_again_it_has_every_confirmed_answer(tmp_path: Path) -> None:
+    truth, file = color_photos(tmp_path / "photos", 60), tmp_path / "labels.csv"
+    with label_server("photos", "--backbone", "none", folder=tmp_path) as server:
+        said = {}
+        for _ in range(6):
+            question = server.get("/state")["questions"][0]
+            server.post("/answer", rows=[question["row"]], label=truth[question["name"]])
+            said[question["name"]] = truth[question["name"]]
+        (learner,) = learners(server)
+        server.process.kill()
+        server.process.wait(60)
+        wait_until_gone(learner)
+    assert {one.example: one.label for one in read_answers(file)[0]} == said
+    with file.open("ab") as opened:
+        opened.write(b"001.png,red,2026")  # as if it had been killed in the middle of a line
+    with label_server("photos", "--backbone", "none", folder=tmp_path) as server:
+        state = server.get("/state")
+        assert {one["name"]: one["label"] for one in state["past"]} == said
+        assert server.post("/undo")["answered"] == 5
+        server.stop()
+    assert [one.kind for one in read_answers(file)[0]] == ["random"] * 6 + ["undo"] and file.read_bytes()[-1:] == b"\n"
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the limits of another process are Linux's")
+def test_a_full_disk_is_a_sentence_and_answering_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    color_photos(tmp_path / "photos", 30)
+    file = tmp_path / "labels.csv"
+    with label_server("photos", "--backbone", "none", folder=tmp_path) as server:
+        row = server.get("/state")["questions"][0]["row"]
+        before = file.read_bytes()
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (len(before) + 9, resource.RLIM_INFINITY))
+        for path, said in (("/answer", {"rows": [row], "label": "red"}), ("/skip", {"rows": [row]})):
+            refused = server.post(path, **said)
+            assert "labels.csv cannot be written (File too large): make room there" in refused["problem"]
+            assert refused["state"]["questions"][0]["row"] == row and refused["state"]["answered"] == 0
+            assert file.read_bytes() == before
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        assert server.post("/answer", rows=[row], label="red")["answered"] == 1
+    assert [(one.label, one.kind) for one in read_answers(file)[0]] == [("red", "random")]
+
+
+def test_two_tabs_that_answer_the_same_question_correct_each_other(tmp_path: Path) -> None:
+    color_photos(tmp_path / "photos", 30)
+    with label_server("photos", "--backbone", "none", folder=tmp_path) as server:
+        first = server.get("/state")
+        row = first["questions"][0]["row"]
+        one = server.post("/answer", rows=[row], label="red")
+        two = server.post("/answer", rows=[row], label="blue")
+        assert one["version"] < two["version"] and two["answered"] == 1
+        assert [(past["row"], past["label"]) for past in two["past"]] == [(row, "blue")]
+        assert server.request("GET", f"/state?seen={two['version']}")[0] == 204
+        assert server.get(f"/state?seen={one['version']}")["version"] == two["version"]
+        assert server.post("/undo")["questions"][0]["row"] == row
+    assert [one.label for one in read_answers(tmp_path / "labels.csv")[0]] == ["red", "blue", ""]
+
+
+def test_answers_are_saved_when_the_process_that_learns_was_killed(tmp_path: Path) -> None:
+    color_photos(tmp_path / "photos", 30)
+    with label_server("photos", "--backbone", "none", folder=tmp_path) as server:
+        (learner,) = learners(server)
+        os.kill(learner, signal.SIGKILL)
+        state = server.wait_for(lambda state: state["learning"]["stage"] == "failed")
+        assert "was killed, perhaps for lack of memory; answers are still saved" in state["problem"]
+        assert server.post("/answer", rows=[state["questions"][0]["row"]], label="red")["answered"] == 1
+        server.stop()
 
 
 def test_a_row_that_changed_ends_the_page_with_a_sentence(tmp_path: Path) -> None:
