@@ -147,7 +147,7 @@ def test_a_cache_that_cannot_be_written_costs_a_warning(tmp_path: Path, monkeypa
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ICT_CACHE", str(tmp_path / "file"))
     embed = Embedder(open_backbone(NAME, "cpu"))
-    with pytest.warns(UserWarning, match="features are not kept"):
+    with pytest.warns(UserWarning, match="features are not cached"):
         data = read_data(tmp_path / "in", embed=embed, beside=())
     np.testing.assert_allclose(data.x, corners(arrays.values()), atol=1e-5)
     monkeypatch.setenv("ICT_CACHE", str(tmp_path / "in/cache"))
@@ -175,7 +175,7 @@ def test_small_gray_photos_have_their_pixels_beside(tmp_path: Path) -> None:
     data = read_data(tmp_path / "in", embed=embed)
     assert data.beside == (24, 24) and data.x.shape == (6, 12 + 24 * 24)
     np.testing.assert_array_equal(data.x[:, 12:], np.stack(list(arrays.values())).reshape(6, -1))
-    assert data.image is not None and data.image(0).shape == (64, 64, 3)
+    assert data.image is not None and data.image(0).shape == (128, 128, 3)
     stream = stream_data(tmp_path / "in", data.x.shape[1:], (), False, embed, data.beside)
     chunks = list(stream.chunks)
     np.testing.assert_allclose(np.concatenate([chunk.x for chunk in chunks]), data.x, atol=1e-6)
@@ -235,7 +235,7 @@ def test_texts_are_streamed(tmp_path: Path) -> None:
         ("table", ["--text-column", "no"], "has no column 'no'"),
         ("table", ["--text-column", "words", "--label-column", "no"], "has no column 'no'"),
         ("table", ["--text-column", "words"], "has no text in row 2"),
-        ("table", [], "not numeric"),
+        ("table", [], "name its column of texts by"),
         ("numbers", [], "features already"),
         ("numbers", ["--text-column", "x"], "needs a table"),
         ("texts", ["--label-column", "x"], "needs a table"),

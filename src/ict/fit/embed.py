@@ -46,7 +46,10 @@ def _embedded(
         return read_data(path, embed=embed, beside=(), progress=progress, **options), embed
     data = read_data(path, progress=progress, **options)
     if data.x.ndim < 3:
-        raise UserError(f"{path} holds numbers, which are features already: give images or texts, or --text-column.")
+        raise UserError(
+            f"{path} is a table, which is features already: give images or texts, or name its column of texts by "
+            "--text-column."
+        )
     embed = Embedder(open_backbone(PHOTOS if name == AUTO else name, device))
     return UserData(embed.images(data.x, progress), data.y, data.names, data.remarks), embed
 
