@@ -29,7 +29,8 @@ from ict.algorithms import ALGORITHMS
 from ict.data.dataset import Dataset, Examples
 from ict.engine.device import untouched_globals
 from ict.engine.evaluate import error
-from ict.engine.fast.cuda_graph import Captured, evaluator
+from ict.engine.fast.cuda_graph import Captured
+from ict.engine.fast.forward import evaluator
 from ict.engine.forward import Forward
 from ict.engine.step import apply, begin, differentiate, update
 from ict.experiment.prepare import Job, prepare

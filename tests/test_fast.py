@@ -14,7 +14,8 @@ from torch import Tensor
 
 from ict.algorithms import ALGORITHMS
 from ict.contract import Batch, Draws, Loss, Needs, Network
-from ict.engine.fast.cuda_graph import Captured, FastForward
+from ict.engine.fast.cuda_graph import Captured
+from ict.engine.fast.forward import FastForward
 from ict.engine.host_batches import Fetcher
 from ict.engine.step import update
 from ict.experiment.prepare import Job, load_data, prepare

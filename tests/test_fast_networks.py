@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from ict.contract import Tap
 from ict.engine.averages import WeightAverage
 from ict.engine.fast import convolutions
-from ict.engine.fast.cuda_graph import FastForward
 from ict.engine.fast.device_updates import QuickAverage
+from ict.engine.fast.forward import FastForward
 from ict.engine.forward import Forward
 from ict.networks import NETWORKS
 from ict.networks.batch_norm import BatchNorm2d, can_join, joined

@@ -22,8 +22,9 @@ from ict.data.dataset import Dataset, Examples
 from ict.engine.device import untouched_globals
 from ict.engine.evaluate import error
 from ict.engine.fast import convolutions
-from ict.engine.fast.cuda_graph import Captured, FastForward, evaluator
+from ict.engine.fast.cuda_graph import Captured
 from ict.engine.fast.device_updates import QuickBatch
+from ict.engine.fast.forward import FastForward, evaluator
 from ict.engine.forward import Forward
 from ict.engine.step import update
 from ict.experiment.prepare import Job, load_data, prepare

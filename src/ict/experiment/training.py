@@ -8,7 +8,8 @@ from torch import nn
 from ict.data.dataset import Examples
 from ict.engine import loop
 from ict.engine.checkpoint import Saver
-from ict.engine.fast import bfloat16, cuda_graph
+from ict.engine.fast import bfloat16, forward
+from ict.engine.fast.cuda_graph import Captured
 from ict.engine.loop import Record, final_network
 from ict.engine.state import State
 from ict.engine.step import Program, update
@@ -49,7 +50,7 @@ def train_job(
     valid = job.valid
     if valid.x.nbytes <= _MANY_BYTES:
         valid = Examples(valid.x.to(job.device), valid.y.to(job.device))
-    evaluator = (cuda_graph if job.device.type == "cuda" else bfloat16).evaluator if fast else None
+    evaluator = (forward if job.device.type == "cuda" else bfloat16).evaluator if fast else None
     watch = loop.Watch(valid, job.transform, settings, evaluator)
     with shared_norms(ranks, state.networks if shared else ()):
         loop.train(job.program, state, watch, record, saver, updater(job, fast, shared))
@@ -62,5 +63,5 @@ def updater(job: Job, fast: bool = False, shared: bool = False) -> Callable[[Pro
     With batch norm shared between ranks (`shared`) a step contains communication, which a graph cannot capture.
     """
     if job.device.type == "cuda" and not shared:
-        return cuda_graph.Captured(job.program, job.state, fast=fast)
+        return Captured(job.program, job.state, fast=fast)
     return partial(update, forward=bfloat16.HalfForward) if fast else update
