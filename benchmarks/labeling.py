@@ -38,7 +38,7 @@ from ict.estimators.embedding import METHOD, on_features
 from ict.estimators.fitter import Fitter
 from ict.estimators.verdict import wilson
 from ict.experts import classical
-from ict.label.progress import Estimate
+from ict.label.progress import Checked
 
 DATA = ("photos", "texts")
 PARTS = ("cost", "curves", "coverage")
@@ -142,7 +142,7 @@ def coverage(x: Array, truth: Labels, cell: Cell, size: Size) -> Record:
 
 
 def covers(moment: Record) -> bool:
-    low, high = Estimate(moment["right"], moment["checks"]).interval
+    low, high = Checked(moment["right"], moment["checks"]).interval
     return bool(low <= moment["truth"] <= high)
 
 

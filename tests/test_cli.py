@@ -24,6 +24,18 @@ def ict(monkeypatch: pytest.MonkeyPatch, *words: str | Path) -> int:
     return code if isinstance(code, int) else int(code is not None)
 
 
+def assert_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path, says: str, *words: str | Path
+) -> None:
+    """In this folder the command ends with one sentence and exit code 2, and writes nothing."""
+    monkeypatch.chdir(folder)
+    before = sorted(folder.rglob("*"))
+    assert ict(monkeypatch, *words) == 2
+    said = capsys.readouterr()
+    assert says in said.err.replace("\n", " ") and "Traceback" not in said.err and said.out == ""
+    assert sorted(folder.rglob("*")) == before, "nothing half-written is left behind"
+
+
 def test_train_evaluate_resume(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -82,11 +94,7 @@ def test_a_mistake_is_told_in_a_sentence_with_exit_code_2(
     tmp_path: Path,
     no_data_folder: None,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert ict(monkeypatch, *words) == 2
-    said = capsys.readouterr()
-    assert says in said.err.replace("\n", " ") and "Traceback" not in said.err and said.out == ""
-    assert not list(tmp_path.iterdir()), "nothing half-written is left behind"
+    assert_refused(monkeypatch, capsys, tmp_path, says, *words)
 
 
 def test_a_diverged_run_tells_the_step_and_a_hint(

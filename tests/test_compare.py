@@ -28,7 +28,7 @@ from ict.paper.compare import BUDGETS, PAPER, SHARED, assembled, choose, compare
 from ict.paper.ranking import against, draw, ranked, table
 from ict.recipes import RECIPES
 from ict.recipes.recipe import Component, Recipe, Reported
-from tests.test_cli import ict, imported_by
+from tests.test_cli import assert_refused, ict, imported_by
 
 pytestmark = pytest.mark.xdist_group("compare")  # they share one comparison
 METHODS = ("supervised", "mixup", "ict")
@@ -252,11 +252,7 @@ def test_a_mistake_is_told_in_a_sentence_with_exit_code_2(
     no_data_folder: None,
 ) -> None:
     one_worker(monkeypatch)
-    monkeypatch.chdir(tmp_path)
-    assert ict(monkeypatch, "compare", *words) == 2
-    said = capsys.readouterr()
-    assert says in said.err.replace("\n", " ") and "Traceback" not in said.err and said.out == ""
-    assert not list(tmp_path.iterdir()), "nothing half-written is left behind"
+    assert_refused(monkeypatch, capsys, tmp_path, says, "compare", *words)
 
 
 def test_help_does_not_wait_for_torch() -> None:

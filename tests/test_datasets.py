@@ -18,7 +18,7 @@ from torch import Tensor
 from ict.base.errors import UserError
 from ict.data import DATASETS, cifar10
 from ict.data.digits import digits
-from ict.data.download import SOURCES, Source
+from ict.data.download import SOURCES, OfficialFile
 from ict.data.moons import FIGURE, moons
 from ict.data.svhn import svhn
 
@@ -473,7 +473,7 @@ def test_svhn_warns_of_files_that_are_not_the_official_ones(svhn_folder: Path, m
     with pytest.warns(UserWarning, match="is not the official file"):
         svhn(svhn_folder, 0)
     files = sorted(svhn_folder.iterdir())
-    official = tuple(Source(file.name, "", hashlib.md5(file.read_bytes()).hexdigest()) for file in files)
+    official = tuple(OfficialFile(file.name, "", hashlib.md5(file.read_bytes()).hexdigest()) for file in files)
     monkeypatch.setitem(SOURCES, "svhn", official)
     svhn(svhn_folder, 0)  # a warning would be an error
 

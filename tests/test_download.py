@@ -18,7 +18,7 @@ import pytest
 from ict.base.errors import UserError
 from ict.data import cifar10
 from ict.data import download as module
-from ict.data.download import SOURCES, Source, download
+from ict.data.download import SOURCES, OfficialFile, download
 
 BODY = os.urandom(3_000_000)
 
@@ -89,7 +89,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 def one_file(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
     """A dataset of a single plain file."""
     server.files["train_32x32.mat"] = BODY
-    source = Source("train_32x32.mat", f"{server.base_url}/train_32x32.mat", md5(BODY).hexdigest())
+    source = OfficialFile("train_32x32.mat", f"{server.base_url}/train_32x32.mat", md5(BODY).hexdigest())
     monkeypatch.setitem(SOURCES, "svhn", (source,))
     return server
 
@@ -181,7 +181,7 @@ def test_files_there_are_not_fetched_again(server: Server, tmp_path: Path, monke
     sources = []
     for file in ("train_32x32.mat", "test_32x32.mat"):
         server.files[file] = BODY + file.encode()
-        sources.append(Source(file, "http://nowhere.invalid/" + file, md5(server.files[file]).hexdigest()))
+        sources.append(OfficialFile(file, "http://nowhere.invalid/" + file, md5(server.files[file]).hexdigest()))
     monkeypatch.setitem(SOURCES, "svhn", tuple(sources))
     (tmp_path / "train_32x32.mat").write_bytes(server.files["train_32x32.mat"])
     for requests in (1, 1):  # the missing file, then none
@@ -276,7 +276,7 @@ def serve_archive(server: Server, monkeypatch: pytest.MonkeyPatch, body: bytes) 
     monkeypatch.setattr(cifar10, "RECORDS", 2)
     server.files["cifar.tar.gz"] = body
     url = f"{server.base_url}/cifar.tar.gz"
-    source = Source("cifar.tar.gz", url, md5(body).hexdigest(), "cifar-10-batches-bin")
+    source = OfficialFile("cifar.tar.gz", url, md5(body).hexdigest(), "cifar-10-batches-bin")
     monkeypatch.setitem(SOURCES, "cifar10", (source,))
 
 

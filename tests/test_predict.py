@@ -24,7 +24,7 @@ from ict.models.saved_model import SavedModel, load_model, save_model
 from ict.models.trained_network import TrainedNetwork
 from ict.networks import NETWORKS
 from tests.test_cli import ict
-from tests.test_user_data import bad_file, noise, save
+from tests.test_user_data import bad_file, noise, save, save_table
 
 CLASSES = ("ant", "bee", "cow")
 N = 30
@@ -44,13 +44,7 @@ def a_model(folder: Path, x: NDArray[Any], columns: tuple[str, ...] = ()) -> Pat
 
 def a_table(path: Path, x: NDArray[Any], names: str = "abcd") -> Path:
     pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(x, columns=list(names))
-    if path.suffix == ".csv":
-        frame.to_csv(path, index=False)
-    else:
-        pytest.importorskip("pyarrow")
-        frame.to_parquet(path)
-    return path
+    return save_table(path, pandas.DataFrame(x, columns=list(names)))
 
 
 def some_data(kind: str, folder: Path) -> Path:

@@ -22,7 +22,7 @@ from ict.studies.report import search_page
 from ict.studies.search import plan_search, report, search
 from ict.studies.search_space import Choices, Range, read_space
 from ict.studies.workers import Place, run_plan
-from tests.test_cli import ict
+from tests.test_cli import assert_refused, ict
 from tests.tiny import tiny
 
 pytestmark = pytest.mark.xdist_group("search")  # they share one search
@@ -342,11 +342,7 @@ def test_a_mistake_is_told_in_a_sentence_with_exit_code_2(
 ) -> None:
     if "--device" in words and torch.cuda.is_available():
         pytest.skip("there is a GPU here")
-    monkeypatch.chdir(tmp_path)
-    assert ict(monkeypatch, "search", "digits-100/ict", *words) == 2
-    said = capsys.readouterr()
-    assert says in said.err.replace("\n", " ") and "Traceback" not in said.err and said.out == ""
-    assert not list(tmp_path.iterdir()), "nothing half-written is left behind"
+    assert_refused(monkeypatch, capsys, tmp_path, says, "search", "digits-100/ict", *words)
 
 
 def test_what_mattered_is_what_changes_the_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

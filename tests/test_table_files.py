@@ -16,19 +16,11 @@ from ict.data.user.subsets import read_subsets
 from ict.models.saved_model import load_model
 from tests.test_cli import ict
 from tests.test_columns import a_frame
+from tests.test_user_data import save_table
 
 pandas = pytest.importorskip("pandas")
 N = 120
 QUICK = ("--method", "supervised", "--steps", "5", "--device", "cpu")
-
-
-def written(path: Path, frame: Any) -> Path:
-    if path.suffix == ".csv":
-        frame.to_csv(path, index=False)
-    else:
-        pytest.importorskip("pyarrow")
-        frame.to_parquet(path)
-    return path
 
 
 def labeled(n: int = N) -> Any:
@@ -44,7 +36,7 @@ def test_a_file_is_read_like_its_data_frame(suffix: str, tmp_path: Path, monkeyp
     frame = labeled()
     expected = learn_table([frame.drop(columns="label")], {})
     assert expected is not None
-    path = written(tmp_path / f"t{suffix}", frame)
+    path = save_table(tmp_path / f"t{suffix}", frame)
     for rows in (table_file.CHUNK, 7):
         monkeypatch.setattr(table_file.pieces, "__defaults__", (rows, ()))
         data = read_data(path)
@@ -71,7 +63,10 @@ def test_words_stay_as_they_are_written_in_every_piece(tmp_path: Path, monkeypat
 def test_subsets_get_the_features_of_the_training_table(tmp_path: Path) -> None:
     frame = labeled()
     frame.label = frame.label.fillna("old")
-    main, other = written(tmp_path / "a.csv", frame), written(tmp_path / "b.parquet", frame[::-1].iloc[:40].dropna())
+    main, other = (
+        save_table(tmp_path / "a.csv", frame),
+        save_table(tmp_path / "b.parquet", frame[::-1].iloc[:40].dropna()),
+    )
     given = read_subsets(main, test=other)
     table = given.data.table
     assert table is not None and given.test is not None
@@ -83,7 +78,7 @@ def test_from_fit_to_predict(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     frame = labeled()
-    written(tmp_path / "t.csv", frame.assign(label=frame.label.fillna("nan")))
+    save_table(tmp_path / "t.csv", frame.assign(label=frame.label.fillna("nan")))
     assert ict(monkeypatch, "fit", "t.csv", *QUICK, "--columns", "member=ignore") == 0
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == (
@@ -96,8 +91,8 @@ def test_from_fit_to_predict(
     assert "number, gaps filled with" in (tmp_path / "model/report.html").read_text()
     expected = [f"{p:.6f}" for p in model.predict_proba(model.table(frame))[:, 0]]
     shuffled = frame[["when", "job", "age"]].assign(more=1)
-    for path in (tmp_path / "new.csv", written(tmp_path / "new.parquet", shuffled)):
-        written(path, shuffled)
+    for path in (tmp_path / "new.csv", save_table(tmp_path / "new.parquet", shuffled)):
+        save_table(path, shuffled)
         assert ict(monkeypatch, "predict", "model", path, "-o", "p.csv") == 0
         found = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
         assert [row["p(old)"] for row in found] == expected
@@ -118,18 +113,18 @@ def test_a_table_that_changed_is_one_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     frame = labeled()
-    data = read_data(written(tmp_path / "t.csv", frame))
+    data = read_data(save_table(tmp_path / "t.csv", frame))
     ((name, value),) = change.items()
     new = frame.drop(columns=name) if value is None else frame.assign(**change)
     for suffix in (".csv", ".parquet"):
         with pytest.raises(UserError, match=f"new{suffix}.*{words}") as caught:
-            read_data(written(tmp_path / f"new{suffix}", new), table=data.table, skip_bad=True)
+            read_data(save_table(tmp_path / f"new{suffix}", new), table=data.table, skip_bad=True)
         assert str(caught.value).count(". ") == 0
 
 
 def test_what_a_folder_says_of_its_table_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    written(tmp_path / "t.csv", labeled())
+    save_table(tmp_path / "t.csv", labeled())
     assert ict(monkeypatch, "fit", "t.csv", *QUICK) == 0
     config = json.loads((tmp_path / "model/config.json").read_text())
     config["table"]["columns"].pop()

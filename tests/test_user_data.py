@@ -28,6 +28,16 @@ def noise(seed: int, *shape: int) -> NDArray[np.uint8]:
     return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
 
 
+def save_table(path: Path, frame: Any) -> Path:
+    """A data frame as a CSV or Parquet file."""
+    if path.suffix == ".csv":
+        frame.to_csv(path, index=False)
+    else:
+        pytest.importorskip("pyarrow")
+        frame.to_parquet(path)
+    return path
+
+
 def save(path: Path, image: Image.Image | NDArray[Any], **options: Any) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     (image if isinstance(image, Image.Image) else Image.fromarray(image)).save(path, **options)

@@ -25,20 +25,20 @@ LARGEST = 1_000_000_000  # bytes; the official files are below 200 MB
 
 
 @dataclass(frozen=True)
-class Source:
+class OfficialFile:
     file: str
     url: str
     md5: str
     unpacks_to: str | None = None  # the folder in the archive, if the file is one
 
 
-def _svhn(file: str, md5: str) -> Source:
-    return Source(file, f"http://ufldl.stanford.edu/housenumbers/{file}", md5)
+def _svhn(file: str, md5: str) -> OfficialFile:
+    return OfficialFile(file, f"http://ufldl.stanford.edu/housenumbers/{file}", md5)
 
 
-SOURCES: dict[str, tuple[Source, ...]] = {
+SOURCES: dict[str, tuple[OfficialFile, ...]] = {
     "cifar10": (
-        Source(
+        OfficialFile(
             "cifar-10-binary.tar.gz",
             "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
             "c32a1d4ab5d03f1284b67883e8d87530",
@@ -92,7 +92,7 @@ def _readable(name: str, folder: Path) -> bool:
     return True
 
 
-def _fetch(source: Source, url: str, path: Path, report: Callable[[str], None]) -> None:
+def _fetch(source: OfficialFile, url: str, path: Path, report: Callable[[str], None]) -> None:
     part = path.with_name(path.name + ".part")
     have = part.stat().st_size if part.exists() else 0
     report(f"downloading {url}" + (f" after the first {_mb(have)}" if have else ""))

@@ -119,8 +119,8 @@ class Verdict:
         ends = sorted((low.split()[0], high.split()[0]), key=float)
         return f"The unlabeled {items} {self.answer}: {gain}, 95 % interval {ends[0]} to {ends[1]}, {between}."
 
-    def told(self) -> dict[str, Any]:
-        """For programs; without a gain if it cannot be told."""
+    def to_dict(self) -> dict[str, Any]:
+        """For programs. The gain is None if the labels are too few for an answer."""
         return asdict(self) | ({"gain": None} if self.answer == "cannot tell" else {})
 
 
@@ -153,6 +153,22 @@ def verdict(held_out: HeldOut, names: Sequence[str], with_unlabeled: Sequence[st
         low, high = min(low, few_low), max(high, few_high)
     answer: Answer = "helped" if low > 0 else "hurt" if high < 0 else "cannot tell"
     return Verdict(held_out.metric, gain, low, high, answer, names[a], names[b])
+
+
+@dataclass(frozen=True)
+class RightOf:
+    """How many of `n` predictions are right, with the interval of the accuracy."""
+
+    right: int
+    n: int
+
+    @property
+    def accuracy(self) -> float:
+        return self.right / self.n
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return wilson(self.right, self.n)
 
 
 def wilson(right: int, n: int) -> tuple[float, float]:

@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from ict.engine.loop import Record
 from ict.experiment.console import clock, percent, validation_error
-from ict.experiment.pool import Record, Task
+from ict.experiment.pool import Task
 from ict.experiment.result import Result, was_tested
 
 

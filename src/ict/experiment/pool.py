@@ -24,13 +24,13 @@ import torch
 from ict.base.errors import Diverged, UserError, show_warning
 from ict.base.interrupts import sigterm_interrupts
 from ict.engine.device import Device, Mode
+from ict.engine.loop import Record
 from ict.experiment.result import Result, diverged
 from ict.experiment.run import train
 from ict.experiment.run_folder import Folder
 from ict.recipes.recipe import Recipe
 
 THREADS = 1
-Record = dict[str, Any]
 Pipe = Connection
 _STOP = (signal.SIGINT, signal.SIGTERM)
 
@@ -133,7 +133,8 @@ def _failed(problem: Exception, task: Task, keep_diverged: bool) -> Result:
 
 @contextmanager
 def crew(size: int, run: Callable[[Pipe, Any], tuple[str, Any]]) -> Iterator[list[Pipe]]:
-    """Start `size` workers and yield their pipes. A worker answers each message with the result of `run`.
+    """Start `size` workers and yield their pipes. A worker answers each message with the result of `run`,
+    or with "failed" and the error.
 
     `run` must be a module's function. The workers stop at the end; after a failure or Ctrl-C each saves a checkpoint
     first.
@@ -200,9 +201,17 @@ def _work(pipe: Pipe, run: Callable[[Pipe, Any], tuple[str, Any]]) -> None:
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP)
         while True:
-            pipe.send(run(pipe, pipe.recv()))
+            pipe.send(_answer(run, pipe, pipe.recv()))
     except (KeyboardInterrupt, EOFError, BrokenPipeError):
         os._exit(0)  # stopped, or nothing left to do; torch's orderly exit takes seconds and saves nothing
+
+
+def _answer(run: Callable[[Pipe, Any], tuple[str, Any]], pipe: Pipe, message: Any) -> tuple[str, Any]:
+    try:
+        return run(pipe, message)
+    except Exception as problem:
+        problem.add_note(traceback.format_exc())  # pickling drops the traceback
+        return "failed", problem
 
 
 def _stop_with_parent() -> None:
@@ -214,19 +223,15 @@ def _stop_with_parent() -> None:
 
 
 def _run(pipe: Pipe, task: Task) -> tuple[str, Any]:
-    try:
-        run = train(
-            task.recipe,
-            seed=task.seed,
-            out=task.out,
-            device=task.device,
-            mode=task.mode,
-            resume=True,
-            data_dir=task.data_dir,
-            test=task.test,
-            log=lambda record: pipe.send(("record", record)),
-        )
-    except Exception as problem:
-        problem.add_note(traceback.format_exc())  # pickling drops the traceback
-        return "failed", problem
+    run = train(
+        task.recipe,
+        seed=task.seed,
+        out=task.out,
+        device=task.device,
+        mode=task.mode,
+        resume=True,
+        data_dir=task.data_dir,
+        test=task.test,
+        log=lambda record: pipe.send(("record", record)),
+    )
     return "result", run.result

@@ -111,7 +111,7 @@ def progress_line(shown: bool = True) -> Iterator[ProgressLine]:
     elif (display := _notebook()) is not None:
         handle = display(_Bar(line), display_id=True)
         try:
-            with _repeated(lambda: handle.update(_Bar(line)), _OFTEN):
+            with repeated(lambda: handle.update(_Bar(line)), _OFTEN):
                 yield line
         finally:
             handle.update(_Bar(line, over=True))
@@ -120,12 +120,12 @@ def progress_line(shown: bool = True) -> Iterator[ProgressLine]:
         with Live(console=console, get_renderable=lambda: _row(line, console.width), transient=True):
             yield line
     else:
-        with _repeated(lambda: _print(line), EVERY):
+        with repeated(lambda: _print(line), EVERY):
             yield line
 
 
 @contextmanager
-def _repeated(draw: Callable[[], object], seconds: float) -> Iterator[None]:
+def repeated(draw: Callable[[], object], seconds: float) -> Iterator[None]:
     """Inside, a thread draws every few seconds."""
     over = threading.Event()
 

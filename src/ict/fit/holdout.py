@@ -7,7 +7,7 @@ from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from ict.base.array_types import Array, Rows
 from ict.base.errors import UserError
-from ict.estimators.verdict import wilson
+from ict.estimators.verdict import RightOf
 from ict.experts.folds import hidden_folds, possible_folds
 
 
@@ -27,20 +27,8 @@ def hold_out(labels: Rows, share: float, seed: int, groups: Rows | None = None) 
     return test
 
 
-@dataclass(frozen=True)
-class Score:
-    """The number of correct predictions, and Wilson's 95 % interval of the accuracy, valid for few examples too."""
-
-    right: int
-    n: int
-
-    @property
-    def accuracy(self) -> float:
-        return self.right / self.n
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        return wilson(self.right, self.n)
+class Score(RightOf):
+    """The accuracy on held-out examples, in words."""
 
     def __str__(self) -> str:
         low, high = self.interval

@@ -71,7 +71,7 @@ def _columns(columns: Sequence[tuple[str, str]]) -> str:
 
 def _probabilities(found: Findings) -> str:
     title, held_out, calibration = "Whether probabilities can be believed", found.held_out, found.judged.calibration
-    words = f"<p>{shown(calibration.said)}</p>"
+    words = f"<p>{shown(calibration.sentence)}</p>"
     if held_out is None:
         return section(title, f"{words}<p>There is no reliability diagram: {shown(found.no_test)}.</p>")
     before = reliability(held_out.probs, held_out.labels)

@@ -3,15 +3,19 @@
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ict.base.files import check_outside
 from ict.label.fit_now import FitNow
-from ict.label.learning import Device, Learning, Material
+from ict.label.learning import Learning, Material
 from ict.label.log import AnswerLog
 from ict.label.server import serve
 from ict.label.service import Service
 from ict.label.session import Session
 from ict.label.source import open_source
+
+if TYPE_CHECKING:  # it imports torch
+    from ict.engine.device import Device
 
 
 def run(
@@ -26,7 +30,7 @@ def run(
     text_column: str | None,
     backbone: str,
     seed: int,
-    device: Device,
+    device: "Device",
     say: Callable[[str], None],
 ) -> None:
     source = open_source(path, label_column, text_column)

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from math import prod
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING
 
 from ict.base.errors import UserError, show_warning
 from ict.label.rounds import Found, Request, Round
 
-Device = Literal["auto", "cpu", "cuda"]  # as in engine/device, which imports torch
+if TYPE_CHECKING:  # it imports torch
+    from ict.engine.device import Device
 
 _NICE = 10  # of 19: with work for one core, the page gets nine tenths of it
 
@@ -31,7 +32,7 @@ class Material:
     label_column: str | None = None
     text_column: str | None = None
     backbone: str = "auto"
-    device: Device = "auto"
+    device: "Device" = "auto"
     seed: int = 0
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ict.estimators.verdict import wilson
+from ict.estimators.verdict import RightOf
 
 STABLE, ROUNDS = 0.99, 3  # Cohen's kappa of guesses from one round to the next, in so many rounds
 NARROW = 0.15  # width of an interval that needs no more checks
@@ -16,19 +16,8 @@ _CHECKS, _POINTS = 30, 4  # for a curve: checks, and rounds with different numbe
 _MOST = 1000  # times as many labels: so far no curve can be drawn
 
 
-@dataclass(frozen=True)
-class Estimate:
-    right: int
-    n: int
-
-    @property
-    def accuracy(self) -> float:
-        return self.right / self.n
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Wilson's 95 % interval."""
-        return wilson(self.right, self.n)
+class Checked(RightOf):
+    """The accuracy on random checks, in words."""
 
     def __str__(self) -> str:
         low, high = self.interval
@@ -62,11 +51,11 @@ class History:
     def guesses(self) -> Mapping[int, str]:
         return self._rounds[-1][1] if self._rounds else {}
 
-    def estimate(self, checks: Mapping[int, str]) -> Estimate | None:
+    def estimate(self, checks: Mapping[int, str]) -> Checked | None:
         """The accuracy of the last round. `checks`: the answers, by row."""
         if not checks or not self._rounds:
             return None
-        return Estimate(_right(self.guesses, checks), len(checks))
+        return Checked(_right(self.guesses, checks), len(checks))
 
     def advice(self, checks: Mapping[int, str], target: float | None = None) -> Advice:
         estimate = self.estimate(checks)

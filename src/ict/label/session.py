@@ -33,7 +33,7 @@ from ict.data.labels import is_unlabeled_text
 from ict.data.user.answers import LABELED, Answer, AnswerKind, last_answers
 from ict.data.user.remarks import listed
 from ict.label.log import AnswerLog
-from ict.label.progress import Advice, Estimate, History
+from ict.label.progress import Advice, Checked, History
 from ict.label.queue import Queue
 from ict.label.rounds import Found, Request, Round
 
@@ -178,7 +178,7 @@ class Session:
         """The labels to learn from and the checks of each class."""
         return Counter(self.training().values()), Counter(self.checks().values())
 
-    def estimate(self) -> Estimate | None:
+    def estimate(self) -> Checked | None:
         return self._history.estimate(self.checks())
 
     def advice(self) -> Advice:

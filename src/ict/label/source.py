@@ -19,6 +19,7 @@ from ict.data.user.read import item_kind, read_data
 from ict.data.user.records import Items, digest, label_strings
 from ict.data.user.remarks import word
 from ict.data.user.table_cells import table_cells
+from ict.data.user.table_file import is_table_file
 from ict.data.user.tables import text_blocks
 
 _EXACT = 256  # largest side of a picture that is sent without loss
@@ -49,11 +50,11 @@ def open_source(path: Path, label_column: str | None = None, text_column: str | 
         source = _photos(path) if items == "photos" else _text_files(path)
     elif items == "texts":
         source = _text_rows(path, text_column, label_column)
-    elif path.suffix.lower() in (".npz", ".npy"):
-        source = _arrays(path)
-    else:
+    elif is_table_file(path):
         cells = table_cells(path, label_column)
         source = Source("numbers", cells.names, _known(cells.labels), cells.row, cells.digest)
+    else:
+        source = _arrays(path)
     if len(source.given) == len(source.names):
         raise UserError(
             f"every {word(items, 1)} of {path} has a label already, so there is nothing to ask."

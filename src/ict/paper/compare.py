@@ -38,7 +38,7 @@ _VALIDATIONS = 20  # per run
 
 
 @dataclass(frozen=True)
-class Entry:
+class ComparedMethod:
     """A method in the comparison."""
 
     method: str
@@ -80,7 +80,7 @@ def compare(
     # the slowest first, so that no process waits long for the last run
     entries_by_cost = sorted(entries, key=lambda entry: -_cost(entry.method))
     plans = {
-        entry.recipe.name: _Plan(
+        entry.recipe.name: _MethodRuns(
             entry, grids_for(entry.method, entry.recipe, grids) if tune else [], tune, n_seeds, place
         )
         for entry in entries_by_cost
@@ -124,10 +124,10 @@ class _Place:
         return Task(recipe, seed, default_folder(recipe, seed, root), self.device, self.data_dir, self.mode, test)
 
 
-class _Plan:
+class _MethodRuns:
     """The runs of one method: those that tune it, then those that are tested."""
 
-    def __init__(self, entry: Entry, grids: Sequence[Grid], tune: int, n_seeds: int, place: _Place) -> None:
+    def __init__(self, entry: ComparedMethod, grids: Sequence[Grid], tune: int, n_seeds: int, place: _Place) -> None:
         self.entry, self.grids, self.tune, self.n_seeds, self.place = entry, grids, tune, n_seeds, place
         self.known: dict[tuple[str, int], Result] = {}
         self._asked: set[tuple[str, int]] = set()
@@ -179,7 +179,7 @@ def assembled(task: str, results: Iterable[Result]) -> dict[str, Any] | None:
     return _summary(task, [entry for entry in entries if entry.recipe.name in runs], all_runs, origin)
 
 
-def _summary(task: str, entries: list[Entry], results: list[Result], origin: dict[str, Any]) -> dict[str, Any]:
+def _summary(task: str, entries: list[ComparedMethod], results: list[Result], origin: dict[str, Any]) -> dict[str, Any]:
     recipe = entries[0].recipe
     complete = [result for result in results if "diverged" not in result]
     return {
@@ -197,7 +197,7 @@ def _summary(task: str, entries: list[Entry], results: list[Result], origin: dic
 
 def enter(
     task: str, methods: str | None, budget: int | None, settings: list[str], *, average: bool = False
-) -> list[Entry]:
+) -> list[ComparedMethod]:
     """The methods of a comparison with their recipes on equal terms. `settings` then apply to all.
 
     `average`: those that have no average of the weights get one for evaluation, with the decay of ICT's.
@@ -214,7 +214,7 @@ def enter(
         remark = f"{', '.join(replaced)} of {_REFERENCE} instead of its own" if replaced else ""
         recipe = fair(own, reference, budget)
         recipe = change(with_average(recipe, reference) if average else recipe, settings)
-        entries.append(Entry(method, recipe, remark))
+        entries.append(ComparedMethod(method, recipe, remark))
     return entries
 
 
@@ -259,7 +259,7 @@ def _cost(method: str) -> int:
     return PAPER.index(method) if method in PAPER else len(PAPER)
 
 
-def _row(entry: Entry, results: list[Result]) -> dict[str, Any]:
+def _row(entry: ComparedMethod, results: list[Result]) -> dict[str, Any]:
     """The row of one method. Lists have a value per seed, in order, and null for a run that diverged.
 
     `test_error` is that of the average if there is one, `test_error_student` that without.

@@ -1,7 +1,6 @@
 """Shows the running trials of a study: a live table on a terminal, otherwise lines on stderr."""
 
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -14,6 +13,7 @@ from rich.table import Table
 
 from ict.base.errors import UserError
 from ict.experiment.console import clock, percent
+from ict.experiment.progress_line import repeated
 from ict.experiment.result import was_tested
 from ict.studies.trial import TrialSnapshot
 
@@ -86,7 +86,7 @@ class LiveStudy:
 @contextmanager
 def watch_study(snapshots: Callable[[], list[TrialSnapshot]], title: Callable[[TrialSnapshot], str]) -> Iterator[None]:
     """Show a live table on stderr inside, or print a line per finished trial if stderr is not a terminal."""
-    study, over = LiveStudy(snapshots, title), threading.Event()
+    study = LiveStudy(snapshots, title)
     live = Live(console=Console(stderr=True), get_renderable=study.__rich__, transient=True, auto_refresh=False)
 
     def show() -> None:
@@ -97,18 +97,11 @@ def watch_study(snapshots: Callable[[], list[TrialSnapshot]], title: Callable[[T
             sys.stderr.writelines(f"{line}\n" for line in lines)
             sys.stderr.flush()
 
-    def keep_showing() -> None:
-        while not over.wait(_REFRESH_SECONDS):
-            show()
-
-    thread = threading.Thread(target=keep_showing, daemon=True)
     with live if sys.stderr.isatty() else nullcontext():
-        thread.start()
         try:
-            yield
+            with repeated(show, _REFRESH_SECONDS):
+                yield
         finally:
-            over.set()
-            thread.join()
             show()
 
 

@@ -4,7 +4,6 @@ import os
 import signal
 import threading
 import time
-import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -152,11 +151,7 @@ def serve(pipe: Pipe, order: tuple[StudyPlan, str | None]) -> tuple[str, Any]:
     plan, gpu = order
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # CUDA reads it once, at its first use
-    try:
-        work(plan, gpu, pipe)
-    except Exception as problem:
-        problem.add_note(traceback.format_exc())  # pickling drops the traceback
-        return "failed", problem
+    work(plan, gpu, pipe)
     return "done", None
 
 

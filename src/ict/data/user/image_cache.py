@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import __version__ as PILLOW
 
 from ict.data.user.array_cache import cache_folder, read_entry, why_unusable, write_entry
+from ict.data.user.image_file import Pixels
 
 FORMAT = 2  # of entries; increase it when decoding changes
-Pixels = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
