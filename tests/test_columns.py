@@ -136,7 +136,7 @@ def test_what_each_column_became_is_said_in_one_line_and_what_is_asked_for_decid
             parse_columns(wrong)
     with pytest.raises(UserError, match="no column 'zap'"):
         learned(frame, zap="number")
-    with pytest.raises(UserError, match="'job' does not hold a date but such as 'judge'"):
+    with pytest.raises(UserError, match="'job' does not hold a date but values such as 'judge'"):
         learned(frame, job="date")
 
 
@@ -198,7 +198,7 @@ def test_a_classifier_of_tables() -> None:
     np.testing.assert_array_equal(apart.predict_proba(frame), model.predict_proba(frame))
     without = ICTClassifier(**QUICK, columns={"age": "ignore"}).fit(frame, y)
     np.testing.assert_array_equal(without.predict_proba(frame.assign(age=1)), without.predict_proba(frame))
-    with pytest.raises(UserError, match="fit saw a table"):
+    with pytest.raises(UserError, match="fitted to a table"):
         model.predict(np.zeros((2, 4)))
 
 

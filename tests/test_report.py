@@ -202,8 +202,8 @@ def test_some_of_it_missing() -> None:
     quiet: list[Any] = [{k: v for k, v in record.items() if k in ("step", "loss")} for record in found.history]
     unsure = replace(found.judged, verdict=None, remark="No folds were compared, since: <i>x</i>.")
     said = text(report(replace(found, history=quiet, judged=unsure)))
-    assert "No validation error was followed: --valid was not given." in said
-    assert "No certainty on unlabeled texts was followed" in said
+    assert "No validation error was logged: --valid was not given." in said
+    assert "No certainty on unlabeled texts was logged" in said
     assert "That is not known." in said and "since: <i>x</i>." in said
     assert "<img" not in report(found) and "Least certain" in said
     one = findings(2, n_test=1, n_unlabeled=1)
@@ -258,7 +258,7 @@ def test_no_chart_is_drawn_of_fewer_than_30(n: int, drawn: int) -> None:
         assert charts == ["Training losses over updates"]
         said = text(page)
         assert "no reliability diagram of fewer than 30 held-out photos: these are 29" in said
-        assert "29 photos say little" in said and "29 unlabeled photos is not drawn" in said
+        assert "29 photos are too few" in said and "29 unlabeled photos is not drawn" in said
 
 
 def test_the_same_findings_make_the_same_page() -> None:

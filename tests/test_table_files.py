@@ -63,10 +63,8 @@ def test_words_stay_as_they_are_written_in_every_piece(tmp_path: Path, monkeypat
 def test_subsets_get_the_features_of_the_training_table(tmp_path: Path) -> None:
     frame = labeled()
     frame.label = frame.label.fillna("old")
-    main, other = (
-        save_table(tmp_path / "a.csv", frame),
-        save_table(tmp_path / "b.parquet", frame[::-1].iloc[:40].dropna()),
-    )
+    main = save_table(tmp_path / "a.csv", frame)
+    other = save_table(tmp_path / "b.parquet", frame[::-1].iloc[:40].dropna())
     given = read_subsets(main, test=other)
     table = given.data.table
     assert table is not None and given.test is not None

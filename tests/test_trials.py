@@ -16,6 +16,7 @@ import torch
 from rich.console import Console
 
 from ict.base.errors import UserError
+from ict.experiment import pool
 from ict.experiment.run import train
 from ict.experiment.run_folder import Folder
 from ict.paper.table import find_results
@@ -267,7 +268,7 @@ def test_a_worker_that_fails_says_so_and_one_that_died_is_done_without(
         run_plan(plan)
     pipes[:] = [Pipe() for _ in range(2)]
     monkeypatch.setattr("ict.studies.workers.work", lambda *_: 1 / 0)
-    pipes[0][1].send(serve(pipes[0][1], (plan, None)))
+    pipes[0][1].send(pool.answer(serve, pipes[0][1], (plan, None)))
     with pytest.raises(ZeroDivisionError):
         run_plan(plan)
 

@@ -42,7 +42,7 @@ def fit(
     suggest: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Write only a file of this many typical examples to label first, for --labels. Needs no label."
+            min=1, help="Train nothing: write a file of this many typical examples to label first. Needs no label."
         ),
     ] = None,
     method: Annotated[str, typer.Option(help="auto, or a method such as ict or mean-teacher.")] = "auto",
@@ -53,16 +53,16 @@ def fit(
     ] = None,
     test: Annotated[
         Path | None,
-        typer.Option(help="Labeled examples for the test, in the same format. [default: folds of PATH measure]"),
+        typer.Option(
+            help="Labeled test examples, in the same format. [default: none, the accuracy is measured on folds]"
+        ),
     ] = None,
-    holdout: Annotated[
-        float, typer.Option(help="Share of the labels to keep from training for a test, such as 0.2.")
-    ] = 0.0,
+    holdout: Annotated[float, typer.Option(help="Share of the labels to hold out for a test, such as 0.2.")] = 0.0,
     group_column: Annotated[
         str | None, typer.Option(help="Table column whose rows with the same value are held out together.")
     ] = None,
     metric: Annotated[
-        str, typer.Option(help="What methods are compared by: accuracy, balanced_accuracy or log_loss.")
+        str, typer.Option(help="Metric to compare methods by: accuracy, balanced_accuracy or log_loss.")
     ] = "accuracy",
     size: Annotated[
         int | None,
@@ -70,7 +70,7 @@ def fit(
     ] = None,
     backbone: BackboneName = "auto",
     pixels: Annotated[
-        bool, typer.Option("--pixels", help="Compare networks of the photos' pixels too. Takes minutes.")
+        bool, typer.Option("--pixels", help="Also compare networks trained on the photos' pixels, which takes minutes.")
     ] = False,
     text_column: TextColumn = None,
     columns: Columns = "",

@@ -14,20 +14,20 @@ def label(
         Path, typer.Argument(help="A folder of photos or .txt files, a .csv or .parquet table, a .npz or a .npy.")
     ],
     classes: Annotated[
-        str | None, typer.Option(help="Names of classes, separated by commas. [default: made on the page]")
+        str | None, typer.Option(help="Names of classes, separated by commas. [default: created on the page]")
     ] = None,
     labels: Annotated[Path, typer.Option(help="File that every answer is appended to, and read from at the start.")] = (
         Path("labels.csv")
     ),
     target: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Accuracy that is enough, such as 0.9: the page says when.")
+        float | None, typer.Option(min=0, max=1, help="Target accuracy, such as 0.9. The page says when it is reached.")
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page on this machine; 0: any free one.")] = 0,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the page's address.")] = False,
     label_column: LabelColumn = None,
     text_column: TextColumn = None,
     backbone: BackboneName = "auto",
-    seed: Annotated[int, typer.Option(help="Seed of the random checks and all that is random in learning.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random checks and of training.")] = 0,
     device: DeviceName = "auto",
 ) -> None:
     """Label examples in the browser while a model learns from the answers. The source is never changed."""

@@ -39,7 +39,7 @@ Columns = Annotated[
     str,
     typer.Option(
         metavar="NAME=KIND,...",
-        help="What columns of a table are: number, category, text, date or ignore. [default: recognized]",
+        help="Kinds of a table's columns: number, category, text, date or ignore. [default: recognized]",
     ),
 ]
 BackboneName = Annotated[

@@ -38,7 +38,7 @@ class ArrayInputs:
 
     def __call__(self, x: Array) -> Array:
         if x.shape[1:] != self.shape:
-            raise ValueError(f"X has examples of the shape {x.shape[1:]}, but fit saw {self.shape}.")
+            raise ValueError(f"X has examples of the shape {x.shape[1:]}, but the model was fitted to {self.shape}.")
         x = channels_first(x, self.channels_last)
         mean, std = (np.array(v) if len(v) > 1 else v[0] for v in (self.mean, self.std))
         scaled = np.empty(x.shape, np.float32)

@@ -29,17 +29,17 @@ _FEW = "a class has fewer than two labels"
 
 @dataclass(frozen=True)
 class HeldOutProbs:
-    """What a method says of examples that it did not train on."""
+    """A method's probabilities for examples that it was not trained on."""
 
     probs: Array  # before calibration
     calibrated: Array
     labels: Labels
-    rows: Rows | None = None  # their places among the rows that were fitted to, if they are among them
+    rows: Rows | None = None  # their indices among the rows of the fit, if they are among them
 
 
 @dataclass(frozen=True)
 class Rival:
-    """The best candidate that uses unlabeled rows if the chosen one does not, else the best of the labels alone."""
+    """The best candidate with unlabeled rows if the chosen one uses labels alone, else the best with labels alone."""
 
     method: str
     estimate: Estimate
@@ -47,7 +47,7 @@ class Rival:
 
 @dataclass(frozen=True)
 class Judged:
-    """A fitted method, and what the folds say of it."""
+    """A fitted method, and its results on the folds."""
 
     method: str
     model: Model
@@ -87,7 +87,7 @@ def choose(
     if n_folds == 0:
         fitter.progress.unit("training", 1, 1, names[0])
         ((name, model),) = candidates.fit(names[:1], labels, look)
-        remark = f"No folds were compared, since {_FEW}: {name} was taken, which is the best on average."
+        remark = f"No folds were compared, since {_FEW}: {name} was used, which is the best on average."
         return Judged(name, model, remark, uncalibrated(_FEW), signal=signal_of_fit(model))
     in_folds = candidates.in_folds()
     others = candidates.other_inputs
@@ -103,9 +103,8 @@ def choose(
     ((_, model),) = candidates.fit((winner,), labels, look)
     with_unlabeled = [name for name in names if uses_unlabeled(name)] if (labels < 0).any() else []
     said = verdict(held_out, names, with_unlabeled, seed) if with_unlabeled else None
-    remark = (
-        f"{winner} was chosen among {len(names)} candidates. {said.words(items) if said else 'Nothing is unlabeled.'}"
-    )
+    helped = said.words(items) if said else "No example is unlabeled."
+    remark = f"{winner} was chosen among {len(names)} candidates. {helped}"
     rival = _rival(held_out, names, with_unlabeled, winner, seed)
     judged = Judged(winner, model, remark, rival=rival, verdict=said, signal=signal_of_fit(model))
     return _measured(judged, comparison, held_out, seed, candidates.shorter_folds)

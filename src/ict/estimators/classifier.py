@@ -143,7 +143,9 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         plain = _plain(X)
         if self.table_ is not None:
             if not is_table(plain):
-                raise UserError("X is an array, but fit saw a table with names of columns: give such a table.")
+                raise UserError(
+                    "X is an array, but the model was fitted to a table with named columns: give such a table."
+                )
             frame = as_frame(plain)
             validate_data(self, frame, skip_check_array=True, reset=reset)
             return self.table_(frame)

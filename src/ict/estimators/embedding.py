@@ -41,7 +41,7 @@ class Embedding:
         if not self.beside:
             return features
         if images.ndim != 3:
-            raise UserError(f"X has images of the shape {images.shape[1:]}, but fit saw gray ones: give such.")
+            raise UserError(f"X has images of the shape {images.shape[1:]}, but the model was fitted to gray ones.")
         pixels = np.stack([square(Image.fromarray(image), self.beside[0]) for image in images])
         return np.concatenate([features, pixels.reshape(len(pixels), -1).astype(np.float32)], axis=1)
 
@@ -75,7 +75,7 @@ def _holds_strings(x: Any) -> bool:
 
 def _strings(x: Any) -> list[str]:
     if not _holds_strings(x) or not all(isinstance(text, str) for text in x):
-        raise UserError("X holds something other than strings, which fit saw: give strings.")
+        raise UserError("X holds something other than strings, but the model was fitted to strings.")
     return [str(text) for text in x]
 
 

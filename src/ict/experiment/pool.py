@@ -201,12 +201,13 @@ def _work(pipe: Pipe, run: Callable[[Pipe, Any], tuple[str, Any]]) -> None:
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP)
         while True:
-            pipe.send(_answer(run, pipe, pipe.recv()))
+            pipe.send(answer(run, pipe, pipe.recv()))
     except (KeyboardInterrupt, EOFError, BrokenPipeError):
         os._exit(0)  # stopped, or nothing left to do; torch's orderly exit takes seconds and saves nothing
 
 
-def _answer(run: Callable[[Pipe, Any], tuple[str, Any]], pipe: Pipe, message: Any) -> tuple[str, Any]:
+def answer(run: Callable[[Pipe, Any], tuple[str, Any]], pipe: Pipe, message: Any) -> tuple[str, Any]:
+    """The result of `run`, or "failed" and its error with the traceback as a note."""
     try:
         return run(pipe, message)
     except Exception as problem:

@@ -43,7 +43,7 @@ class _Stage:
 
 
 class ProgressLine:
-    """How far a job is. It is told, and tells whoever draws it; the two may be in different threads."""
+    """How far a job is. The job reports to it and another thread may draw it."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -99,7 +99,7 @@ class ProgressLine:
         return f"{self.words}; {self.times}"
 
 
-SILENT = ProgressLine()  # told by anyone, drawn by none
+SILENT = ProgressLine()  # takes reports and is never drawn
 
 
 @contextmanager

@@ -145,9 +145,8 @@ def _fit(
         judged = replace(judged, calibration=by_validation(fitted, *valid))
     classes = tuple(map(str, known.classes))
     used = None if embedded is None else embedded.used(data)
-    calibration = judged.calibration
     model = SavedModel(
-        fitted, inputs, classes, data.columns, calibration.temperature, calibration.sentence, used, data.table
+        fitted, inputs, classes, data.columns, judged.calibration.temperature, judged.calibration.said, used, data.table
     )
     fit = Fit(
         judged=judged,

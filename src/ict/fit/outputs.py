@@ -181,7 +181,7 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit, unfinished: str
         "estimate": None if judged.estimate is None else asdict(judged.estimate),
         "candidates": judged.scores,
         "shorter_folds": judged.shorter,
-        "unlabeled_rows": None if judged.verdict is None else judged.verdict.to_dict(),
+        "unlabeled_rows": None if judged.verdict is None else judged.verdict.told(),
         "temperature": model.temperature,
         "calibration": model.calibration,
         "columns": dict(data.table.described) if data.table else {},

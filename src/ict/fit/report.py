@@ -40,7 +40,7 @@ def _verdict(found: Findings) -> str:
         return section(title, _gain(judged.verdict, items))
     if found.compared:
         return section(title, f"<p>That is not known. {shown(judged.remark)}</p>")
-    words = f"The method {shown(judged.method)} was asked for, so nothing was compared: --method auto does."
+    words = f"The method {shown(judged.method)} was given, so methods were not compared: --method auto compares them."
     return section(title, f"<p>That was not measured. {words}</p>")
 
 
@@ -71,7 +71,7 @@ def _columns(columns: Sequence[tuple[str, str]]) -> str:
 
 def _probabilities(found: Findings) -> str:
     title, held_out, calibration = "Whether probabilities can be believed", found.held_out, found.judged.calibration
-    words = f"<p>{shown(calibration.sentence)}</p>"
+    words = f"<p>{shown(calibration.said)}</p>"
     if held_out is None:
         return section(title, f"{words}<p>There is no reliability diagram: {shown(found.no_test)}.</p>")
     before = reliability(held_out.probs, held_out.labels)
@@ -83,7 +83,7 @@ def _probabilities(found: Findings) -> str:
         distance = f"{before.error:.1%}"
     n = len(held_out.labels)
     if n < ENOUGH:
-        few = f"There is no reliability diagram of fewer than {ENOUGH} held-out {word(found.items)}: these are {n}."
+        few = f"A reliability diagram needs at least {ENOUGH} held-out {word(found.items)}, and there are {n}."
         return section(title, f"{words}<p>{few}</p>")
     words += (
         f"<p>On the {n} held-out {word(found.items)}, probability and share of right guesses are on average "
@@ -99,18 +99,18 @@ def _training(found: Findings) -> str:
         return section(title, "<p>There are no learning curves: this model is not trained step by step.</p>")
     words = []
     if found.seeding:
-        words.append(f"Before these, {found.seeding:,} updates taught the network what a graph guessed of the labels.")
+        words.append(f"Before these, {found.seeding:,} updates trained the network on labels that a graph guessed.")
     drawn = [pictures.losses(found.history), pictures.validation(found.history), pictures.certainty(found.history)]
     items, n_unlabeled = word(found.items), len(found.names)
     if drawn[1] is None:
-        words.append("No validation error was followed: --valid was not given.")
+        words.append("No validation error was logged: --valid was not given.")
     elif found.n_valid < ENOUGH:
         drawn[1] = None
         words.append(
-            f"The validation error is not drawn: {found.n_valid} {word(found.items, found.n_valid)} say little."
+            f"The validation error is not drawn: {found.n_valid} {word(found.items, found.n_valid)} are too few."
         )
     if drawn[2] is None:
-        words.append(f"No certainty on unlabeled {items} was followed: there are none.")
+        words.append(f"No certainty on unlabeled {items} was logged: there are none.")
     elif n_unlabeled < ENOUGH:
         drawn[2] = None
         words.append(

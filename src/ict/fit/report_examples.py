@@ -29,7 +29,7 @@ def to_label(found: Findings) -> str:
         why = shown(reason(suggestion, found.classes))
         cards.append(_card(example, f'{short_name(example.name)}<div class="why">{why}</div>'))
     words = (
-        f"<p>Label these {word(found.items)}, which should help most and are from different corners of the data; "
+        f"<p>Label these {word(found.items)}, which should help most and come from different parts of the data; "
         "next.csv has more, with an empty column for the labels.</p>"
     )
     again = f"<p>Then run <code>{shown(found.again)}</code></p>" if found.again else ""
@@ -45,7 +45,7 @@ def mistakes(found: Findings) -> str:
         label, guess = (shown(found.classes[i]) for i in (mistake.label, mistake.guess))
         words = f"labeled <strong>{label}</strong>, taken for <strong>{guess}</strong> ({mistake.probability:.0%})"
         cards.append(_card(mistake.example, f'{short_name(mistake.example.name)}<div class="why">{words}</div>'))
-    words = "<p>The surest of them, held out when they were guessed. Is a label wrong?</p>"
+    words = "<p>The most certain wrong guesses for held-out examples. Is a label wrong?</p>"
     return f"<h3>Wrong guesses</h3>{words}{_cards(found, cards)}"
 
 

@@ -34,8 +34,8 @@ def candidates(found: Findings) -> str:
         rows.append([*row, mean, ", ".join(in_words(found.metric, value) for value in folds)])
     metric = metric_name(found.metric)
     words = (
-        f"<p>{metric.capitalize()} on folds of the labeled {word(found.items)}. The first candidate is taken unless "
-        "another is better by more than chance would make it; the chosen one learned from all labels."
+        f"<p>{metric.capitalize()} on folds of the labeled {word(found.items)}. The first candidate is chosen "
+        "unless another is better by more than chance explains; the chosen one is then trained on all labels."
         f"{_shorter(found)}</p>"
     )
     columns = ["candidate", "what it is", f"uses unlabeled {word(found.items)}", metric, "fold by fold"]
@@ -51,7 +51,7 @@ def _headline(found: Findings) -> tuple[str, str]:
     """The headline and what the number rests on."""
     held_out, estimate = found.held_out, found.judged.estimate
     if held_out is None:
-        return "How good the model is was not measured", f"{shown(found.no_test).capitalize()}."
+        return "The accuracy was not measured", f"{shown(found.no_test).capitalize()}."
     name = metric_name(found.metric).capitalize()
     n = len(held_out.labels)
     if found.tested or estimate is None:
@@ -60,8 +60,8 @@ def _headline(found: Findings) -> tuple[str, str]:
         words = f"{result.right} of {n} held-out labels right; 95 % interval {low:.1%} to {high:.1%}."
         return f"Accuracy {result.accuracy:.1%}", words
     words = (
-        f"{shown(str(estimate).capitalize())}: each of these {word(found.items, n)} was predicted by a fit that did "
-        f"not see its label.{_shorter(found)}"
+        f"{shown(str(estimate).capitalize())}: each of these {word(found.items, n)} was predicted by a model "
+        f"that was not trained on its label.{_shorter(found)}"
     )
     return f"{name} {in_words(found.metric, estimate.value)}", words
 

@@ -15,11 +15,10 @@ from ict.base.errors import UserError
 from ict.data.user import texts
 from ict.data.user.folder_files import files_in, labels_by_folder
 from ict.data.user.image_file import SUFFIXES, header, whole
-from ict.data.user.read import item_kind, read_data
+from ict.data.user.read import TABLES, item_kind, read_data
 from ict.data.user.records import Items, digest, label_strings
 from ict.data.user.remarks import word
 from ict.data.user.table_cells import table_cells
-from ict.data.user.table_file import is_table_file
 from ict.data.user.tables import text_blocks
 
 _EXACT = 256  # largest side of a picture that is sent without loss
@@ -50,7 +49,7 @@ def open_source(path: Path, label_column: str | None = None, text_column: str | 
         source = _photos(path) if items == "photos" else _text_files(path)
     elif items == "texts":
         source = _text_rows(path, text_column, label_column)
-    elif is_table_file(path):
+    elif path.suffix.lower() in TABLES:
         cells = table_cells(path, label_column)
         source = Source("numbers", cells.names, _known(cells.labels), cells.row, cells.digest)
     else:

@@ -46,7 +46,7 @@ def word(cell: Any) -> str:
 
 
 def is_gap(text: str) -> bool:
-    """Whether a word stands for nothing in a column of numbers, truth values or times."""
+    """Whether a word stands for a missing value in a column of numbers, truth values or times."""
     return text.strip().casefold() in _GAPS
 
 
@@ -81,7 +81,7 @@ def numbers(column: Any) -> tuple[NDArray[np.float32], Mask]:
 
 
 def truths(column: Any) -> tuple[NDArray[np.float32], Mask]:
-    """1 for true, 0 for false and NaN for gaps, and a mask of cells that are none of them."""
+    """1 for true, 0 for false and NaN for gaps, and a mask of the other cells."""
     codes, different = words(column)
     parsed = np.array([_TRUTH.get(text.casefold(), np.nan) for text in different], np.float32)
     return _picked(codes, parsed, different, np.float32(np.nan), np.isnan(parsed))
@@ -113,7 +113,7 @@ def date_format(different: list[str]) -> str | None:
 
 
 def share_of_numbers(different: list[str]) -> float:
-    """How many of some words are numbers, of those that are no gap."""
+    """The share of numbers among the words that are not gaps."""
     present = [text for text in different if not is_gap(text)]
     if not present:
         return 0.0

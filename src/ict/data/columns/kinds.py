@@ -20,13 +20,13 @@ _DIFFERENT, _WORDS, _LONG = 0.9, 2, 5  # share of cells that are unlike all othe
 
 
 def kinds_of(frame: Any, asked: Mapping[str, Asked]) -> dict[str, Kind]:
-    """What each column of a table is; `asked` decides over its columns."""
+    """The kind of each column of a table; `asked` overrides what is recognized."""
     check_asked(asked, frame.columns)
     return {name: asked.get(name) or kind_of(frame[name], name) for name in frame.columns}
 
 
 def kind_of(column: Any, name: str) -> Kind:
-    """What a column is. Nothing but gaps, or the same in all rows, is constant."""
+    """The kind of a column. One with only gaps, or with one value in all rows, is constant."""
     pandas = importlib.import_module("pandas")
     try:
         n_different, n_cells = int(column.nunique()), int(column.notna().sum())
@@ -52,7 +52,7 @@ def parse_columns(text: str) -> dict[str, Asked]:
         name, sign, kind = part.rpartition("=")
         chosen = next((one for one in get_args(Asked) if one == kind.strip()), None)
         if not sign or chosen is None:
-            raise UserError(f"columns has '{part}': write NAME=KIND, of the kinds {', '.join(get_args(Asked))}.")
+            raise UserError(f"columns has '{part}': write NAME=KIND, with a kind among {', '.join(get_args(Asked))}.")
         found[name.strip()] = chosen
     return found
 
@@ -60,13 +60,15 @@ def parse_columns(text: str) -> dict[str, Asked]:
 def check_asked(asked: Mapping[str, str], names: Sequence[str]) -> None:
     for name, kind in asked.items():
         if name not in names:
-            raise UserError(f"there is no column '{name}', which columns calls a {kind}: there are {[*names]}.")
+            raise UserError(f"columns names '{name}', which is no column of the table: choose from {[*names]}.")
         if kind not in get_args(Asked):
-            raise UserError(f"columns calls '{name}' a {kind}: choose from {', '.join(get_args(Asked))}.")
+            raise UserError(
+                f"columns gives '{name}' the unknown kind {kind}: choose from {', '.join(get_args(Asked))}."
+            )
 
 
 def _numbers_rows(column: Any, name: str) -> bool:
-    """Whether different numbers only name the rows: whole ones in a column that is called so."""
+    """Whether the numbers of a column identify rows: different whole numbers in a column named like an identifier."""
     values = column.dropna().to_numpy(np.float64)
     called = _IDENTIFIER.search(name.strip()) or _CAMEL.search(name.strip())
     return called is not None and len(values) >= _FEW and bool(np.all(values == np.round(values)))

@@ -103,5 +103,5 @@ def _learn_category(column: Any, name: str) -> Category | None:
 
 
 def _refuse(column: Any, name: str, bad: Mask, kind: str) -> None:
-    instead = f" but such as '{column.iloc[int(np.argmax(bad))]}'" if bad.any() else ""
-    raise UserError(f"the column '{name}' does not hold {kind}{instead}: say by columns what it is.")
+    instead = f" but values such as '{column.iloc[int(np.argmax(bad))]}'" if bad.any() else ""
+    raise UserError(f"the column '{name}' does not hold {kind}{instead}: set its kind with columns.")

@@ -61,7 +61,7 @@ def read_label_file(
         raise UserError(f"{path} gives one {what} two labels: {listed(torn)}; keep one of them.")
     if missing and not skip_bad:
         raise UserError(
-            f"{path} labels what is no {what} of {source}: {listed(missing)}; "
+            f"{path} has labels for names that are no {what} of {source}: {listed(missing)}; "
             "fix the names, or add --skip-bad to leave such lines out."
         )
     left_out = f"{counted(len(missing), 'line', 'lines')} of {path} without {_a(what)}"
@@ -110,7 +110,7 @@ def with_labels(data: UserData, path: Path, source: Path, skip_bad: bool) -> Use
     own = {name: label for name, label in zip(data.names, data.y, strict=True) if label is not None}
     torn = [name for name, label in given.known.items() if own.get(name, label) != label]
     if torn:
-        raise UserError(f"{path} and {source} give other labels to {listed(torn)}: keep one of them.")
+        raise UserError(f"{path} and {source} give different labels to {listed(torn)}: keep one of the two.")
     y = label_strings({**own, **given.known}.get(name) for name in data.names)
     return replace(data, y=y, remarks=(*data.remarks, *given.remarks))
 

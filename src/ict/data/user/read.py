@@ -13,10 +13,10 @@ from ict.data.user.answers import is_answer_file, with_answers
 from ict.data.user.label_file import names_examples, with_labels
 from ict.data.user.records import Embed, Items, Progress, Reader, ReadOptions, Stream, StreamOptions, UserData
 from ict.data.user.remarks import about_labels
-from ict.data.user.table_file import is_table_file
 
 CHUNK = 1024  # examples in a chunk of a stream
 KINDS = "a folder of images or a .npz, .npy, .csv or .parquet file"
+TABLES = (".csv", ".parquet")
 
 
 def reader_of(path: Path, text_column: str | None = None) -> Reader:
@@ -24,7 +24,7 @@ def reader_of(path: Path, text_column: str | None = None) -> Reader:
     if not path.exists():
         raise UserError(f"{path} does not exist: give {KINDS}.")
     reader: Reader
-    if text_column is not None and not is_table_file(path):
+    if text_column is not None and path.suffix.lower() not in TABLES:
         raise UserError(f"text_column '{text_column}' needs a table, but {path} is not one: leave it out.")
     if text_column is not None or (path.is_dir() and _holds_texts(path)):
         from ict.data.user import texts as reader
@@ -32,7 +32,7 @@ def reader_of(path: Path, text_column: str | None = None) -> Reader:
         from ict.data.user import images as reader
     elif path.suffix.lower() in (".npz", ".npy"):
         from ict.data.user import arrays as reader
-    elif is_table_file(path):
+    elif path.suffix.lower() in TABLES:
         from ict.data.user import tables as reader
     else:
         raise UserError(f"{path} is of an unknown kind: give {KINDS}.")
@@ -68,9 +68,9 @@ def read_data(
         raise UserError(f"the labels {labels} are not a file: give one that exists.")
     if size is not None and not path.is_dir():
         raise UserError(f"size={size} is for a folder of images, which {path} is not: leave it out.")
-    if group_column is not None and not is_table_file(path):
+    if group_column is not None and path.suffix.lower() not in TABLES:
         raise UserError(f"group_column '{group_column}' needs a table, but {path} is not one: leave it out.")
-    if columns and (not is_table_file(path) or text_column is not None):
+    if columns and (path.suffix.lower() not in TABLES or text_column is not None):
         what = f"--text-column {text_column}" if text_column else "a file that is no table"
         raise UserError(f"columns of {path} cannot be chosen, beside {what}: leave them out.")
     answers = labels if labels is not None and is_answer_file(labels) else None
@@ -91,7 +91,7 @@ def read_data(
         table,
     )
     data = replace(reader.read(path, options), items=reader.ITEMS)
-    if (digests or answers is not None) and data.contents is None and is_table_file(path):
+    if (digests or answers is not None) and data.contents is None and path.suffix.lower() in TABLES:
         from ict.data.user.table_cells import table_cells
 
         data = replace(data, contents=table_cells(path, label_column).digests(data.names))

@@ -76,7 +76,7 @@ def _slips(data: UserData, counts: Counter[str]) -> list[str]:
         near = [other for other in sorted(counts) if counts[other] > 1 and a_letter_away(label, other)]
         if near:
             name = data.names[list(data.y).index(label)]
-            remarks.append(f"the label '{label}' of {name} occurs once and is a letter away from '{near[0]}': a slip?")
+            remarks.append(f"the label '{label}' of {name} occurs once and is a letter away from '{near[0]}': a typo?")
     return remarks
 
 

@@ -78,10 +78,6 @@ def n_rows(path: Path) -> int | None:
         return int(_parquet(path).metadata.num_rows)
 
 
-def is_table_file(path: Path) -> bool:
-    return path.suffix.lower() == ".csv" or is_parquet(path)
-
-
 def is_parquet(path: Path) -> bool:
     return path.suffix.lower() == ".parquet"
 
