@@ -1,7 +1,9 @@
 """The documents' links lead somewhere, and the index names every page."""
 
+import json
 import re
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
@@ -30,3 +32,10 @@ def test_the_index_names_every_page() -> None:
     assert [
         page.name for page in ROOT.glob("docs/*.md") if page.name != "README.md" and f"]({page.name})" not in index
     ] == []
+
+
+def test_the_index_of_methods_has_the_errors_of_the_tuned_comparison() -> None:
+    """Not those of the variants' file, which has some of the same methods."""
+    page = (ROOT / "docs/methods/README.md").read_text()
+    for row in json.loads((ROOT / "results/compare-digits-100.json").read_text())["rows"]:
+        assert re.search(rf"^\| {row['method']} \|.*\| {100 * fmean(row['test_error']):.2f} ±", page, re.MULTILINE), row

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, fields
 from importlib import import_module
+from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
@@ -81,8 +82,9 @@ def index(all_pages: list[Page]) -> str:
         "# Methods",
         "",
         "Every method is one file under `src/ict/algorithms/`; SWA and fast-SWA are averages that any method can have.",
-        f"The error is that of `ict compare {TASK} --tune 2`, in percent, with settings that it chose; most of these "
-        "errors are not shown to differ ([comparison](../comparison.md)).",
+        f"The error is that of `ict compare {TASK} --tune 2`, in percent, with settings that it chose; those of "
+        "variants of ICT are of an earlier comparison without tuning, on fewer seeds. Most of these errors are not "
+        "shown to differ ([comparison](../comparison.md)).",
         "",
         f"| method | page | test error on {TASK} |",
         "|---|---|---|",
@@ -105,9 +107,20 @@ def _field_table(made_of: Any, section: str) -> Iterator[str]:
         yield f"| `{section}.{field.name}` | `{_shown(field.default)}` | {comments.get(field.name, '')} |"
 
 
+def _comparisons() -> list[tuple[Path, dict[str, Any], dict[str, dict[str, Any]]]]:
+    """Each file with its content and the methods that it is the first to measure."""
+    found, known = [], set[str]()
+    for path in MEASURED:
+        content = json.loads(path.read_text())
+        rows = {row["method"]: row for row in content["rows"] if row["method"] not in known}
+        known |= rows.keys()
+        found.append((path, content, rows))
+    return found
+
+
 def _rows() -> dict[str, dict[str, Any]]:
-    """What was measured of each method."""
-    return {row["method"]: row for path in MEASURED for row in json.loads(path.read_text())["rows"]}
+    """The measurement of each method."""
+    return {method: row for _, _, rows in _comparisons() for method, row in rows.items()}
 
 
 def _error(row: dict[str, Any] | None) -> str:
@@ -118,17 +131,15 @@ def _error(row: dict[str, Any] | None) -> str:
 
 
 def _measured(methods: list[str]) -> Iterator[str]:
-    rows = _rows()
-    for method in methods:
-        if method in rows:
+    for path, content, rows in _comparisons():
+        measured = [method for method in methods if method in rows]
+        for method in measured:
             count = len(rows[method]["test_error"])
             yield f"`{TASK}/{method}`: test error **{_error(rows[method])} %** over {count} seeds."
-    for path in MEASURED:
-        content = json.loads(path.read_text())
-        if any(row["method"] in methods for row in content["rows"]):
-            tuned = " --tune 2" if "tuning" in content else ""
+        if measured:
+            tuned = " --tune 2`, which chose the settings," if "tuning" in content else "`"
             yield (
-                f"Measured by `ict compare {TASK}{tuned}` with {content['budget']} updates a run on the same splits "
+                f"Measured by `ict compare {TASK}{tuned} with {content['budget']} updates a run on the same splits "
                 f"and network ([results](../../results/{path.name}), {content['finished'][:10]})."
             )
 
