@@ -1,7 +1,7 @@
 """Checkpoints: written atomically, verified by a hash; the two newest stay.
 
 A file is a magic line, the SHA-256 of the rest, and `torch.save` bytes that are read with weights_only=True. Its
-"owner" says to which run it belongs.
+"owner" identifies the run to which it belongs.
 """
 
 import hashlib
@@ -70,7 +70,7 @@ class Saver:
     """Saves every `seconds`, less often if saving would take more than 2 % of the time. 0: after every update."""
 
     def __init__(self, folder: Path, seconds: float, owner: Mapping[str, Any] | None = None) -> None:
-        """`owner`: what tells the run from others, written into each checkpoint."""
+        """`owner`: identifies the run, and is written into each checkpoint."""
         self.folder, self.seconds, self.owner = folder, seconds, owner
         self._wait, self._last = seconds, time.monotonic()
 

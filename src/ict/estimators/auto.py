@@ -1,4 +1,4 @@
-"""Chooses a method by folds of the labeled examples, and says how good it is and whether the unlabeled ones helped.
+"""Chooses a method by folds of the labeled examples, and measures it and whether the unlabeled ones helped.
 
 The same predictions of the folds choose the method, measure it, compare the methods that use unlabeled examples with
 those that do not, and calibrate the probabilities. So no label is given up.

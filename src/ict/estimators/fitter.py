@@ -163,7 +163,7 @@ class Fitter:
         return TrainedNetwork(module, job.state.step, recipe.to_dict(), interrupted, tuple(history))
 
     def _counted(self, update: Callable[[Program, State], None]) -> Callable[[Program, State], None]:
-        """An update that says how far training is."""
+        """An update that reports the progress."""
 
         def counted(program: Program, state: State) -> None:
             update(program, state)

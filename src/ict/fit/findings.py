@@ -13,7 +13,7 @@ from ict.estimators.auto import HeldOutProbs, Judged
 from ict.estimators.metrics import Metric
 from ict.fit.label_next import Suggestion
 
-ENOUGH = 30  # examples from which a chart is drawn, or a test part is the measure of a model
+ENOUGH = 30  # examples from which a chart is drawn, or a test set measures a model
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,6 @@ class Findings:
     origin: dict[str, str]  # command, seed, versions, time
     n_valid: int = 0  # examples on which errors were followed
     mistakes: Sequence[Mistake] = ()  # the surest first
-    small_test: str = ""  # what a test part says that is too small to measure by
+    small_test: str = ""  # the result on a test set too small to measure the model
     again: str = ""  # the command that fits again with more labels
     columns: Sequence[tuple[str, str]] = ()  # of a table by name, and what each became

@@ -1,4 +1,4 @@
-"""The part of a report that says where the model is wrong: class by class, and what was taken for what."""
+"""The part of a report that says where the model is wrong: class by class, and which class was taken for which."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ def _classes(found: Findings, classes: ByClass | None) -> str:
 
 
 def _confusion(found: Findings, classes: ByClass | None) -> str:
-    title = "<h3>What was taken for what</h3>"
+    title = "<h3>Which class was taken for which</h3>"
     if classes is None:
         return f"{title}<p>There is no table of confusions: {shown(found.no_test)}.</p>"
     counts = classes.confusion

@@ -21,7 +21,7 @@ class UsedBackbone:
     name: str
     identity: str  # of weights and preparation
     licence: str
-    beside: tuple[int, ...] = ()  # shape of the pixels that stand behind the features
+    beside: tuple[int, ...] = ()  # shape of the pixels that follow the features
     text_column: str | None = None  # of the table that the model was fitted to
     file: Path | None = None  # its copy in the model's folder
     sha256: str = ""  # of the copy

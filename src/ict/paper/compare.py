@@ -112,7 +112,7 @@ def compare(
 
 @dataclass(frozen=True)
 class _Place:
-    """Where runs are made."""
+    """The folder, the device and the data of the runs."""
 
     out: Path
     device: Device
@@ -136,7 +136,7 @@ class _MethodRuns:
         return search(self.entry.recipe, self.grids, self._valid_error)
 
     def next(self) -> list[Task]:
-        """The runs that can be made now and were not asked for before."""
+        """The runs that can start now and were not returned before."""
         searched = self.search()
         if searched.missing:
             wanted = [(recipe, seed) for recipe in searched.missing for seed in _tuning_seeds(self.tune)]

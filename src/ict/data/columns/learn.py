@@ -1,4 +1,4 @@
-"""Learns medians and categories of a table's columns by scikit-learn, and keeps them as plain data."""
+"""Learns medians and categories of a table's columns by scikit-learn, and stores them as plain data."""
 
 from collections.abc import Mapping
 from typing import Any

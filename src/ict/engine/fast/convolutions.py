@@ -53,7 +53,7 @@ class Aside:
 
     @contextmanager
     def idle(self) -> Iterator[None]:
-        """Backward passes inside skip gradients of weights. Autograd does not tell a custom function about that."""
+        """Backward passes inside skip gradients of weights. Autograd does not pass that on to a custom function."""
         self.unwanted = True
         try:
             yield
