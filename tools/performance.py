@@ -108,7 +108,7 @@ def limits() -> str:
     ict, vat, inner = (rows["cnn13", name, "fast"] for name in ("ict", "vat", "supervised"))
     allowed = RULE * ict["ms"] * vat["gflop"] / ict["gflop"]
     return (
-        f"What stands in the way can be counted. In tiles of {waves['tile']} by {waves['tile']} numbers on "
+        f"Part of the limit can be counted: in tiles of {waves['tile']} by {waves['tile']} numbers on "
         f"{waves['processors']} processors the convolutions of CNN-13 fill {some:.0%} of the GPU at 100 images and "
         f"{more:.0%} at 200, since the last tiles leave most processors idle ([waves.json](../results/waves.json), "
         "`research/waves.py`): supervised training and both mixups run at 100, ICT's student at 200. VAT's inner "
