@@ -41,7 +41,8 @@ from ict.estimators.default_recipes import default_recipe
 from ict.experiment.prepare import prepare
 from ict.experiment.provenance import provenance
 from ict.experiment.training import updater
-from ict.experts.graph import GraphPropagation, find_neighbors
+from ict.experts.graph import GraphPropagation
+from ict.experts.neighbors import find_neighbors
 from ict.models.trained_network import TrainedNetwork
 from ict.networks import NETWORKS
 from ict.recipes.recipe import change

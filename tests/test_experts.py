@@ -10,8 +10,9 @@ from sklearn.linear_model import LogisticRegression
 
 from ict.base.errors import UserError
 from ict.experts.experts import MEMBERS, Experts, Kind, Opinion
-from ict.experts.graph import GraphPropagation, find_neighbors
+from ict.experts.graph import GraphPropagation
 from ict.experts.mixture import mixture_weights
+from ict.experts.neighbors import find_neighbors
 from ict.experts.temperature import tempered
 
 SMALL = 5  # trees

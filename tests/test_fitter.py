@@ -12,7 +12,7 @@ from ict.estimators.default_recipes import METHODS, default_recipe, default_step
 from ict.estimators.fitter import DISTILLED, Fitter, graph_guesses
 from ict.experts import graph
 from ict.experts.experts import Experts
-from ict.experts.graph import NeighborMemo
+from ict.experts.neighbors import NeighborMemo
 from ict.models.trained_network import TrainedNetwork
 from tests.test_classifier import blobs
 

@@ -26,7 +26,8 @@ from ict.experiment.progress_line import SILENT, ProgressLine
 from ict.experiment.training import updater
 from ict.experts.experts import Experts, Opinion
 from ict.experts.folds import hidden_folds
-from ict.experts.graph import GRAPH, GRAPH_LIMIT, GraphPropagation, NeighborMemo
+from ict.experts.graph import GRAPH, GRAPH_LIMIT, GraphPropagation
+from ict.experts.neighbors import NeighborMemo
 from ict.models.trained_network import TrainedNetwork
 from ict.recipes.recipe import OWN, Component, Recipe, change
 

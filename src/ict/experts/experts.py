@@ -17,8 +17,9 @@ from ict.base.fields import check_fields, positive
 from ict.data.labels import UNLABELED
 from ict.experts import classical
 from ict.experts.folds import groups_of_classes, hidden_folds
-from ict.experts.graph import GRAPH, GRAPH_LIMIT, GraphPropagation, Neighbors, find_neighbors
+from ict.experts.graph import GRAPH, GRAPH_LIMIT, GraphPropagation
 from ict.experts.mixture import mixture_weights
+from ict.experts.neighbors import Neighbors, find_neighbors
 from ict.experts.temperature import fit_temperature, tempered
 
 Kind = Literal["table", "features", "graph"]

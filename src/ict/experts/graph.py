@@ -17,6 +17,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from ict.base.array_types import Array
 from ict.base.errors import UserError
+from ict.experts.neighbors import Neighbors, feature_rows, find_neighbors
 
 GRAPH = "graph"  # its name among the methods
 GRAPH_LIMIT = 100_000  # rows: beyond that the exact search for neighbors takes minutes
@@ -34,52 +35,6 @@ DOUBT = 0.2  # a guess with a margin below this fraction of the mean margin gets
 class Propagated:
     probs: NDArray[np.float32]  # [n, C]; rows sum to 1
     reached: NDArray[np.bool_]  # [n]; whether the graph has a path from a label to the row
-
-
-@dataclass(frozen=True)
-class Neighbors:
-    """The nearest rows of every row. They depend on the inputs alone, so one search serves any labels of them."""
-
-    center: NDArray[np.float64]
-    node: NDArray[np.intp]  # [n]: rows with the same values are one node
-    search: NearestNeighbors  # over the nodes [m, features], which are relative to the center
-    far: NDArray[np.float64]  # [m, k]: distances to the nearest other nodes, in ascending order
-    near: NDArray[np.intp]  # [m, k]: which nodes those are
-
-    @property
-    def nodes(self) -> NDArray[np.float64]:
-        return np.asarray(self.search._fit_X)
-
-
-class NeighborMemo:
-    """The neighbors of the inputs last asked for, so that a whole fit searches each set of inputs once."""
-
-    def __init__(self) -> None:
-        self._x: Array | None = None
-        self._neighbors: Neighbors | None = None
-
-    def __call__(self, x: Array) -> Neighbors:
-        if self._neighbors is None or self._x is not x:
-            self._x, self._neighbors = x, find_neighbors(x)
-        return self._neighbors
-
-
-def find_neighbors(x: Array, n_neighbors: int = 10) -> Neighbors:
-    """x: [n, features], or images."""
-    rows = _rows(x)
-    if len(rows) == 0:
-        raise UserError("x has no rows: give at least one.")
-    center = rows.mean(axis=0)  # near the origin, distances from matrix products are more accurate
-    # Sorted, so that the order of the rows does not decide between neighbors at the same distance.
-    nodes, node = np.unique(rows - center, axis=0, return_inverse=True)
-    search = NearestNeighbors().fit(nodes)
-    k, n = min(n_neighbors, len(nodes) - 1), len(nodes)
-    if k == 0:
-        return Neighbors(center, node.reshape(-1), search, np.zeros((n, 0)), np.zeros((n, 0), np.intp))
-    far, near = search.kneighbors(nodes, k + 1)
-    own = near == np.arange(n)[:, None]
-    own[~own.any(axis=1), -1] = True  # rounding can put k + 1 others ahead of the node itself: drop the last instead
-    return Neighbors(center, node.reshape(-1), search, far[~own].reshape(n, k), near[~own].reshape(n, k))
 
 
 class GraphPropagation:
@@ -153,7 +108,7 @@ class GraphPropagation:
         """[m, C]: the mean answer of the nearest training rows, weighted by distance."""
         if not hasattr(self, "_probs"):
             raise UserError("this GraphPropagation is not fitted yet: call fit first.")
-        rows = _rows(x_new)
+        rows = feature_rows(x_new)
         if rows.shape[1] != len(self._center):
             raise UserError(
                 f"x_new has {rows.shape[1]} features, not {len(self._center)}: give those of the training rows."
@@ -213,18 +168,6 @@ class GraphPropagation:
             weight = np.maximum(np.exp(-np.square(far) / scale), FLOOR)
             answers[chunk] = _normalized(np.einsum("nk,nkc->nc", weight, self._probs[near]))
         return answers
-
-
-def _rows(x: Array) -> NDArray[np.float64]:
-    rows = np.asarray(x, dtype=np.float64)
-    if rows.ndim < 2:
-        raise UserError(f"x has the shape {rows.shape}: give one row of features for every example.")
-    rows = rows.reshape(len(rows), int(np.prod(rows.shape[1:])))
-    if rows.shape[1] == 0:
-        raise UserError("x has no features: give at least one column.")
-    if not np.isfinite(rows).all():
-        raise UserError("x holds values that are missing or not finite: fill them in or leave those rows out.")
-    return rows + 0.0  # -0.0 becomes 0.0: the two are one value
 
 
 def _graph(neighbors: Neighbors) -> tuple[sp.csr_array, NDArray[np.float64]]:

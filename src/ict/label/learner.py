@@ -16,7 +16,8 @@ from ict.base.array_types import Array, Rows
 from ict.data.array_inputs import fit_features, fit_inputs, has_same_length
 from ict.data.labels import UNLABELED
 from ict.experts.experts import Experts
-from ict.experts.graph import GRAPH_LIMIT, Neighbors
+from ict.experts.graph import GRAPH_LIMIT
+from ict.experts.neighbors import Neighbors
 from ict.fit.label_next import suggest
 from ict.fit.typical import typical
 from ict.label.rounds import Request, Round
