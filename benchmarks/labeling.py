@@ -38,7 +38,7 @@ from ict.estimators.embedding import METHOD, on_features
 from ict.estimators.fitter import Fitter
 from ict.estimators.verdict import wilson
 from ict.experts import classical
-from ict.label.progress import Checked
+from ict.label.estimate import Checked
 
 DATA = ("photos", "texts")
 PARTS = ("cost", "curves", "coverage")

@@ -15,9 +15,9 @@ from sklearn.metrics import cohen_kappa_score
 
 from ict.base.errors import CannotWrite, FolderInUse, UserError
 from ict.data.user.answers import HEADER, read_answers
+from ict.label.estimate import History, labels_for_a_point
 from ict.label.learner import Learner
 from ict.label.log import AnswerLog
-from ict.label.progress import History, labels_for_a_point
 from ict.label.queue import Queue
 from ict.label.rounds import Found, Request, Round
 from ict.label.session import Session

@@ -32,8 +32,8 @@ from ict.base.errors import UserError
 from ict.data.labels import is_unlabeled_text
 from ict.data.user.answers import LABELED, Answer, AnswerKind, last_answers
 from ict.data.user.remarks import listed
+from ict.label.estimate import Advice, Checked, History
 from ict.label.log import AnswerLog
-from ict.label.progress import Advice, Checked, History
 from ict.label.queue import Queue
 from ict.label.rounds import Found, Request, Round
 
