@@ -67,6 +67,13 @@ def test_a_search_is_joined_under_its_name(tmp_path: Path) -> None:
         search(other)
 
 
+def test_a_search_keeps_the_name_that_its_arguments_gave_it() -> None:
+    """`ict search digits-100/ict` with these settings and values, as release 0.1.0 named it."""
+    recipe = change(RECIPES["digits-100/ict"], ["train.steps=10", "network.width=4"])
+    plan = plan_search(recipe, Place("", 1, "cpu"), params=["train.weight=1,5"])
+    assert plan.name == "search/digits-100/ict/a7f4d3dd"
+
+
 def test_trials_are_found_by_their_arguments(tmp_path: Path) -> None:
     """The file of the study is named by its content, so that today's name must be that of the release."""
     restored("trials", tmp_path / "runs" / "study-2a92f910.db")

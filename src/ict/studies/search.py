@@ -125,7 +125,10 @@ def plan_search(
         raise UserError(
             f"{recipe.name} has no validation split to search on: set its size, such as --set split.valid=100."
         )
-    digest = _digest(_description(recipe, space, chosen, seed, prune, place.mode))
+    description = _description(recipe, space, chosen, seed, prune, place.mode)
+    # release 0.1.0 named a study by all options that it had; this is the only one that is left out of hashes
+    description["recipe"]["optimizer"]["turn"] = recipe.optimizer.turn
+    digest = _digest(description)
     name = study or f"search/{recipe.name}/{digest}"
     label = re.sub(r"[^\w.-]", "-", study or digest).lstrip(".") or digest
     home = out or Path("runs/search") / recipe.name.replace("/", "-") / label
