@@ -122,7 +122,7 @@ def test_texts_of_a_folder_are_labeled(tmp_path: Path) -> None:
 def test_a_label_a_letter_away_is_pointed_out(tmp_path: Path) -> None:
     folder = photos(tmp_path / "photos", *(f"{i}.png" for i in range(6)))
     labels = write(tmp_path / "l.csv", "path,label", "0.png,cat", "1.png,cat", "2.png,cta", "3.png,dog", "4.png,dog")
-    slips = [remark for remark in read_data(folder, labels=labels).remarks if "slip" in remark]
+    slips = [remark for remark in read_data(folder, labels=labels).remarks if "typo" in remark]
     assert slips == ["the label 'cta' of 2.png occurs once and is a letter away from 'cat': a typo?"]
 
 

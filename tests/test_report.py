@@ -257,7 +257,7 @@ def test_no_chart_is_drawn_of_fewer_than_30(n: int, drawn: int) -> None:
     if n < 30:
         assert charts == ["Training losses over updates"]
         said = text(page)
-        assert "no reliability diagram of fewer than 30 held-out photos: these are 29" in said
+        assert "A reliability diagram needs at least 30 held-out photos, and there are 29" in said
         assert "29 photos are too few" in said and "29 unlabeled photos is not drawn" in said
 
 
