@@ -79,3 +79,12 @@ def test_tables_say_what_the_cells_say(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "labels alone in 50% of 2 cells at 5" in facts and "takes 12 times" in facts
     (row,) = (line.split("|") for line in on_vectors.variants("tables").splitlines() if "distilled" in line)
     assert row[3].strip() == "+2.0 ± 0.0"
+
+
+def test_the_whole_estimator_is_timed_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [cell("a", 5, seed, forest=0.7, anchored=0.8, supervised=0.9, unmixed=0.8) for seed in (0, 1)]
+    for of, seconds in zip(made, (10.0, 30.0), strict=True):
+        of["seconds"]["ICTClassifier"] = seconds
+    monkeypatch.setattr(on_vectors, "read", lambda _: {"cells": made})
+    monkeypatch.setattr(on_vectors, "origin", lambda _: "here")
+    assert "calibrate its probabilities, takes 40 times and at most 60 times." in on_vectors.facts("tables")

@@ -1,11 +1,11 @@
 """The block of docs/tables.md on tables with categories and gaps, from what `benchmarks/columns.py` wrote."""
 
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 from on_vectors import measured
+from over_sets import mean_over_sets
 from result_files import origin, read
-from scipy.stats import t
 
 from ict.paper.table import markdown
 
@@ -38,14 +38,7 @@ def differences() -> str:
 
 
 def difference(cells: list[Cell], ours: str, other: str) -> str:
-    by_table: dict[str, list[float]] = {}
-    for cell in cells:
-        by_table.setdefault(cell["data"].split()[0], []).append(100 * (_of(cell, ours) - _of(cell, other)))
-    means = [fmean(values) for values in by_table.values()]
-    if len(means) < 2:
-        return f"{fmean(means):+.1f}"
-    half = t.ppf(0.975, len(means) - 1) * stdev(means) / len(means) ** 0.5
-    return f"{fmean(means):+.1f} ({fmean(means) - half:+.1f} to {fmean(means) + half:+.1f})"
+    return mean_over_sets((cell["data"].split()[0], _of(cell, ours) - _of(cell, other)) for cell in cells)
 
 
 def by_set() -> str:

@@ -18,6 +18,7 @@ import claims
 import labeling_tables
 import measured
 import on_a_cpu
+import on_auto
 import on_columns
 import on_vectors
 import performance
@@ -41,6 +42,7 @@ DOCUMENTS = (
     "docs/own-data.md",
     "docs/scaling.md",
     "docs/tables.md",
+    "docs/auto.md",
     "docs/results.md",
 )
 
@@ -306,6 +308,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     **research_log.BLOCKS,
     **measured.BLOCKS,
     **summary.BLOCKS,
+    **on_auto.BLOCKS,
     **on_columns.BLOCKS,
     **on_vectors.BLOCKS,
     **labeling_tables.BLOCKS,
