@@ -1,6 +1,7 @@
 """The bootstrap that chooses anew, against loops over rows; intervals against their formulas; what the answers mean."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -57,14 +58,30 @@ def test_replicates_choose_on_drawn_rows_and_score_on_the_others(weighted: bool)
     found = estimate(rows, seed=5)
     assert found.value == pytest.approx(np.mean(values)) and found.n == 30
     few = wilson(round(found.value * 30), 30)
-    assert found.low == pytest.approx(min(np.quantile(values, 0.025), few[0]))
+    share = (29 / 30) ** 30  # of the rows is left out by a replicate
+    assert found.low == pytest.approx(
+        min(found.value + math.sqrt(share / (1 - share)) * (np.quantile(values, 0.025) - found.value), few[0])
+    )
     assert found.high == pytest.approx(max(np.quantile(values, 0.975), few[1]))
     said = verdict(rows, ("a", "b", "c", "d"), ("a", "c"), seed=5)
     assert said.gain == pytest.approx(np.mean(gains))
     means = [mean_of(list(range(30)), c, scores, weights) for c in range(4)]
     assert said.with_unlabeled == ("a" if means[0] >= means[2] else "c")
     assert said.labels_only == ("b" if means[1] >= means[3] else "d")
-    assert said.low <= np.quantile(gains, 0.025) + 1e-12 and said.high >= np.quantile(gains, 0.975) - 1e-12
+    ends = said.gain + math.sqrt(share / (1 - share)) * (np.quantile(gains, [0.025, 0.975]) - said.gain)
+    assert said.low <= ends[0] + 1e-12 and said.high >= ends[1] - 1e-12
+
+
+def test_an_interval_is_as_wide_as_its_rows_make_it() -> None:
+    """With nothing to choose, the bootstrap's interval is that of a mean of all rows, not of those left out."""
+    scores = np.random.default_rng(1).normal(size=(200, 2))
+    rows = replace(held_out(scores), metric="log_loss")  # the only one that is not widened
+    found = estimate(rows.of([0]), 0)
+    reach = 1.96 * scores[:, 0].std() / math.sqrt(200)
+    assert found.value - found.low == pytest.approx(reach, rel=0.1) and found.high - found.value > 1.2 * reach
+    said = verdict(rows, ("a", "b"), ("a",), 0)
+    lead = scores[:, 0] - scores[:, 1]
+    assert said.high - said.low == pytest.approx(2 * 1.96 * lead.std() / math.sqrt(200), rel=0.1)
 
 
 def test_rows_of_a_group_are_drawn_together() -> None:

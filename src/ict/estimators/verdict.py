@@ -2,8 +2,11 @@
 
 The best of several candidates looks better than it is on the rows by which it was chosen. So every bootstrap replicate
 chooses anew on the rows that it draws, and is scored on those that it does not draw (Tsamardinos, Greasidou and
-Borboudakis, 2018). An interval is the middle 95 % of the replicates, widened to what so few rows could show at most:
-Wilson's interval of an accuracy, that of Bonett and Price (2012) of a difference between two accuracies.
+Borboudakis, 2018). An interval is the middle 95 % of the replicates. These scatter more than a mean of all n rows, with
+1 / n of a row's variance: that of the share q which a replicate leaves out is (1 - q) / q times as large. So their
+distance from the mean shrinks by the root of q / (1 - q). Only the upper end of a score does not: the chosen candidate
+is fitted to all labels in the end, and is better than its folds. Then an interval is widened to what so few rows could
+show at most: Wilson's interval of an accuracy, that of Bonett and Price (2012) of a difference between two accuracies.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -131,6 +134,7 @@ def estimate(held_out: HeldOut, seed: int) -> Estimate:
         chosen = held_out.choice(drawn)
         values.append(np.take_along_axis(held_out.means(_left_out(drawn)), chosen[:, None], axis=1)[:, 0])
     value, low, high = _middle(np.concatenate(values))
+    low = _of_all_rows(low, value, held_out)
     if held_out.metric == "accuracy":
         few_low, few_high = wilson(round(value * held_out.n_groups()), held_out.n_groups())
         low, high = min(low, few_low), max(high, few_high)
@@ -145,7 +149,8 @@ def verdict(held_out: HeldOut, names: Sequence[str], with_unlabeled: Sequence[st
     for drawn in held_out.replicates(seed):
         scores, rows = held_out.means(_left_out(drawn)), np.arange(len(drawn))
         gains.append(scores[rows, held_out.best(drawn, with_)] - scores[rows, held_out.best(drawn, without)])
-    gain, low, high = _middle(np.concatenate(gains))
+    gain, *ends = _middle(np.concatenate(gains))
+    low, high = (_of_all_rows(end, gain, held_out) for end in ends)
     every = np.ones((1, len(held_out.scores)))
     a, b = int(held_out.best(every, with_)[0]), int(held_out.best(every, without)[0])
     if held_out.metric != "log_loss":
@@ -195,3 +200,10 @@ def _middle(values: Array) -> tuple[float, float, float]:
     values = values[np.isfinite(values)]
     low, high = np.quantile(values, [LEVEL / 2, 1 - LEVEL / 2])
     return float(values.mean()), float(low), float(high)
+
+
+def _of_all_rows(end: float, mean: float, held_out: HeldOut) -> float:
+    """An end of an interval of the rows that replicates leave out, moved to where that of all rows is."""
+    n = held_out.n_groups()
+    left_out = (1 - 1 / n) ** n
+    return float(mean + np.sqrt(left_out / (1 - left_out)) * (end - mean))
