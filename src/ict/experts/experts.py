@@ -30,7 +30,6 @@ MEMBERS: dict[Kind, tuple[str, ...]] = {
 }
 _FOLDS = 5
 _FAR = 8.0  # inputs are clipped at this many deviations from the mean
-_GRAPH_COUNTS = 3  # the graph's weight on features, relative to another expert, if no folds are possible
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ class Experts:
 
         folds, held_out = _folds(names, labels, seed, ask, groups, n_folds)
         temperatures = dict.fromkeys(names, 1.0)
-        weights = self._weights_without_folds(names)
+        weights = dict.fromkeys(names, 1 / len(names))
         if folds:
             truth = labels[np.concatenate(folds)]
             temperatures = {name: fit_temperature(probs, truth) for name, probs in held_out.items()}
@@ -134,10 +133,6 @@ class Experts:
             return classical.logistic(x, y, seed, features=self.kind == "features")(rows[of])
         fit = classical.trees if name == "trees" else classical.forest
         return fit(x, y, seed, n_trees=self.trees)(rows[of])
-
-    def _weights_without_folds(self, names: tuple[str, ...]) -> dict[str, float]:
-        counts = {name: _GRAPH_COUNTS if name == GRAPH and self.kind == "features" else 1 for name in names}
-        return {name: count / sum(counts.values()) for name, count in counts.items()}
 
 
 def _folds(
