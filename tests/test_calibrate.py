@@ -133,7 +133,7 @@ def test_probabilities_left_alone_say_why() -> None:
     inputs, labels = np.zeros((4, 1), np.float32), np.array([0, 0, 1, -1])
     Recording.probs = np.full((4, 2), 0.5)
     found = judge(Recording(), "ict", inputs, labels, 2, seed=0).calibration
-    assert found.temperature == 1 and not found.fitted and "fewer than two labels" in found.said
+    assert found.temperature == 1 and not found.fitted and "fewer than two different labeled" in found.said
     assert "no folds" in judge(Recording(), "ict", inputs, labels, 2, seed=0, folds=False).calibration.said
 
 

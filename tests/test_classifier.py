@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from typing import Any
 
 import numpy as np
@@ -270,8 +271,19 @@ def test_auto_with_one_label_in_a_class_says_that_there_are_no_folds() -> None:
     X, y, truth = blobs(per_class=1)
     model = SemiSupervisedClassifier(**QUICK).fit(X, y)
     assert model.verdict_ is None and model.estimate_ is None and model.comparison_ == {} and model.temperature_ == 1
-    assert "fewer than two labels" in model.remark_ and model.method_ == "mean"
+    assert "fewer than two different labeled" in model.remark_ and model.method_ == "mean"
     assert model.score(X, truth) > 0.9
+
+
+def test_auto_takes_a_single_class_and_many_classes_without_a_warning() -> None:
+    X, y, _ = blobs()
+    alone = SemiSupervisedClassifier(**QUICK).fit(X, np.where(y == 0, 7, -1))
+    assert set(alone.predict(X)) == {7} and (alone.predict_proba(X) == 1).all()
+    many = np.full(len(X), -1)
+    many[:40] = np.arange(40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(SemiSupervisedClassifier(**{**QUICK, "steps": 4}).fit(X, many).classes_) == 40
 
 
 def test_auto_takes_images_and_rows_that_are_all_labeled() -> None:

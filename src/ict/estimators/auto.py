@@ -24,7 +24,7 @@ from ict.experts.folds import possible_folds
 from ict.experts.graph import GRAPH
 
 _FOLDS = 3
-_FEW = "a class has fewer than two labels"
+_FEW = "a class has fewer than two different labeled examples"
 
 
 @dataclass(frozen=True)

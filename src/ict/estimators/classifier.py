@@ -114,7 +114,7 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.table_ = learn_table(tables, self.columns or {}) if self.embedding_ is None else None
         X = self._numbers(X, progress=progress)
         known = encode(y, len(X))
-        check_classification_targets(known.classes)
+        check_classification_targets(np.tile(known.classes, 2))  # of many labels, each once, it takes them for numbers
         self.classes_, labels = known.classes, known.labels
         if unlabeled_X is not None:
             more = self._numbers(unlabeled_X, reset=False, progress=progress)

@@ -1,5 +1,6 @@
 """scikit-learn models that learn only from the labeled rows: logistic regression, extra trees, random forest."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,8 @@ def logistic(inputs: Array, labels: Array, seed: int, *, features: bool) -> Pred
 
 def logistic_layer(inputs: Array, labels: Array, *, features: bool) -> tuple[Array, Array]:
     """The weights [classes, features] and biases [classes] of a layer whose softmax is `logistic`."""
+    if (labels == labels[0]).all():  # scikit-learn refuses a single class
+        return np.zeros((1, inputs.shape[1])), np.zeros(1)
     fitted = _logistic(inputs, labels, features)
     weights, biases = fitted.coef_, fitted.intercept_
     if len(weights) == 1:  # of two classes scikit-learn keeps the difference alone
@@ -30,20 +33,26 @@ def logistic_layer(inputs: Array, labels: Array, *, features: bool) -> tuple[Arr
 def _logistic(inputs: Array, labels: Array, features: bool) -> Any:
     from sklearn.linear_model import LogisticRegression
 
-    return LogisticRegression(C=_STRONG if features else _WEAK, max_iter=1000).fit(inputs, labels)
+    return _fitted(LogisticRegression(C=_STRONG if features else _WEAK, max_iter=1000), inputs, labels)
 
 
 def trees(inputs: Array, labels: Array, seed: int, *, n_trees: int) -> Predictor:
     """Extremely randomized trees."""
     from sklearn.ensemble import ExtraTreesClassifier
 
-    return _checked(ExtraTreesClassifier(n_trees, random_state=seed).fit(inputs, labels).predict_proba)
+    return _checked(_fitted(ExtraTreesClassifier(n_trees, random_state=seed), inputs, labels).predict_proba)
 
 
 def forest(inputs: Array, labels: Array, seed: int, *, n_trees: int) -> Predictor:
     from sklearn.ensemble import RandomForestClassifier
 
-    return _checked(RandomForestClassifier(n_trees, random_state=seed).fit(inputs, labels).predict_proba)
+    return _checked(_fitted(RandomForestClassifier(n_trees, random_state=seed), inputs, labels).predict_proba)
+
+
+def _fitted(model: Any, inputs: Array, labels: Array) -> Any:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The number of unique classes")  # one label a class is no regression
+        return model.fit(inputs, labels)
 
 
 def _checked(predict: Callable[[Array], Any]) -> Predictor:
