@@ -61,11 +61,16 @@ def test_what_was_said_is_held_against_the_gain_on_new_rows(monkeypatch: pytest.
         made["verdict"]["answer"] = answer
         return made
 
-    told(monkeypatch, said("helped", 0.8), said("helped", 0.6), said("hurt", 0.5), said("cannot tell", 0.71))
+    told(
+        monkeypatch,
+        *(said("helped", anchored) for anchored in (0.8, 0.9, 0.6)),
+        said("hurt", 0.5),
+        said("cannot tell", 0.71),
+    )
     assert table(on_auto.verdicts()) == [
-        ["helped", "2 of 4 (50%)", wilson(1, 2), "+0.0"],
-        ["hurt", "1 of 4 (25%)", wilson(1, 1), "-20.0"],
-        ["cannot tell", "1 of 4 (25%)", "-", "+1.0"],
+        ["helped", "3 of 5 (60%)", wilson(2, 3), "+6.7"],
+        ["hurt", "1 of 5 (20%)", wilson(1, 1), "-20.0"],
+        ["cannot tell", "1 of 5 (20%)", "-", "+1.0"],
     ]
 
 
@@ -73,11 +78,11 @@ def test_auto_is_what_won_beside_a_forest(monkeypatch: pytest.MonkeyPatch) -> No
     told(
         monkeypatch,
         cell("a", 5, "anchored", {"anchored": 0.8, "logistic": 0.7}),
-        cell("b", 5, "logistic", {"anchored": 0.8, "logistic": 0.5}),
+        cell("b", 5, "logistic", {"anchored": 0.8, "logistic": 0.56}),
         cell("photos", 5, "logistic", {"anchored": 0.8, "logistic": 0.5}),
     )
-    # differences of 20 and -10 points: a mean of 5, and Student's t with one degree of freedom reaches 12.706 * 15
-    assert table(on_auto.on_tables()) == [["5", "2, 2", "65.0", "60.0", "+5.0 (-185.6 to +195.6)", "50%"]]
+    # differences of 20 and -4 points: a mean of 8, and Student's t with one degree of freedom reaches 12.706 * 12
+    assert table(on_auto.on_tables()) == [["5", "2, 2", "68.0", "60.0", "+8.0 (-144.5 to +160.5)", "0%"]]
 
 
 def test_features_are_compared_with_the_better_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,9 +101,11 @@ def test_averages_cost_and_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
     worse = cell("b", 5, "logistic", {"anchored": 0.6, "logistic": 0.5})
     worse["candidates"]["logistic"] |= {"ece_before": 0.1, "ece_after": 0.12}
     worse["seconds"] |= {"auto's winner": 70.0}
-    told(monkeypatch, cell("a", 5, "anchored", {"anchored": 0.8, "logistic": 0.7}), worse)
-    means = {row[0]: row[2] for row in table(on_auto.averages())}
-    assert means == {"`logistic`": "60.0 (50%)", "`anchored`": "70.0 (50%)"}
+    both = {"anchored": 0.8, "logistic": 0.7}
+    told(monkeypatch, cell("a", 5, "anchored", both), worse, cell("photos", 1, "anchored", {"anchored": 0.4}))
+    means = {row[0]: row[2:] for row in table(on_auto.averages())}
+    assert means == {"`logistic`": ["60.0 (50%)", "-"], "`anchored`": ["70.0 (50%)", "40.0 (100%)"]}
+    told(monkeypatch, cell("a", 5, "anchored", both), worse)
     assert "140 times" in on_auto.cost() and "at most 200 times, with up to 1,200 rows, in 2 cells" in on_auto.cost()
     assert table(on_auto.calibration()) == [["tables, 5", "2", "15.0", "11.0", "50%"]]
 

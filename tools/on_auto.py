@@ -114,9 +114,9 @@ def averages() -> str:
     for name in names:
         row = [f"`{name}`", DESCRIPTIONS[name]]
         for cells in columns.values():
-            with_it = [cell for cell in cells if name in cell["candidates"]]
-            mean = _percent([cell["candidates"][name]["test"] for cell in with_it])
-            row.append(f"{mean} ({fmean(cell['winner'] == name for cell in cells):.0%})" if with_it else "-")
+            chosen = fmean(cell["winner"] == name for cell in cells)
+            scores = [cell["candidates"][name]["test"] for cell in cells if name in cell["candidates"]]
+            row.append(f"{_percent(scores)} ({chosen:.0%})" if scores else "-")
         rows.append(row)
     heads = ["candidate", "what it is", *(f"{kind}, {n}" for kind, n in columns)]
     return markdown(heads, rows) if rows else _NONE
@@ -185,7 +185,7 @@ def _true_gain(cell: Cell) -> float:
 
 
 def _lead(cell: Cell) -> float:
-    return _auto(cell) - max(cell["others"]["logistic regression"], cell["others"]["graph"])
+    return _auto(cell) - float(max(cell["others"]["logistic regression"], cell["others"]["graph"]))
 
 
 def _within(interval: dict[str, float], value: float) -> bool:
