@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
@@ -87,6 +87,8 @@ def _action(service: Service, act: Callable[[dict[str, Any]], None]) -> Callable
     async def answer(request: Request) -> Response:
         try:
             said = json.loads(await request.body())
+        except ClientDisconnect:  # in the middle of its request
+            return Response(status_code=400)
         except TooLarge:
             return Response(status_code=413, headers={"connection": "close"})
         except (ValueError, RecursionError):

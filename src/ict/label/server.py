@@ -20,7 +20,7 @@ from ict.label.learning import Failed, Learning, Message
 from ict.label.service import Service
 
 _LOOPBACK = "127.0.0.1"
-_LAST_WORDS = 2.0  # seconds in which the page can still show why the program ends
+_LAST_WORDS = 5.0  # seconds in which the page can still show why the program ends
 
 
 def serve(service: Service, learning: Learning, port: int, say: Callable[[str], None], browser: bool) -> None:
@@ -79,6 +79,7 @@ async def _serve(service: Service, learning: Learning, listening: socket.socket,
         lifespan="off",
         ws="none",
         server_header=False,
+        proxy_headers=False,
         timeout_graceful_shutdown=1,
     )
     server = _Server(config)

@@ -9,7 +9,6 @@ const POLL = 1000; // ms
 const at = (id) => document.getElementById(id);
 let state = null; // the server's
 let grid = false;
-let showsGuesses = false;
 let looking = null; // an example that was answered before, while it is on the screen
 let sought = null; // its row, also while it is on its way
 let excluded = new Set(); // rows of the group
@@ -216,7 +215,7 @@ function drawAbout(one) {
   } else if (one.kind === "random") kind.replaceChildren(element("b", {}, "Random check"), ": it measures the model");
   else kind.replaceChildren(element("b", {}, "Suggested"), ": the model learns from it");
   const guess = at("guess");
-  guess.hidden = !(one && showsGuesses && one.guess && !looking);
+  guess.hidden = !(one && at("guesses").checked && one.guess && !looking);
   if (!guess.hidden) {
     guess.replaceChildren("The model guesses ", element("b", {}, one.guess.label), ` (${percent(one.guess.chance)})`);
   }
@@ -229,7 +228,7 @@ function drawGrid(box) {
   at("guess").hidden = true;
   kind.className = "";
   if (rows.length && state.groupGuess) {
-    kind.replaceChildren(element("b", {}, state.groupGuess.label), `? ${rows.length} that are alike. Click what is not.`);
+    kind.replaceChildren("Are all of these ", element("b", {}, state.groupGuess.label), "? Click those that are not.");
   } else if (rows.length) kind.replaceChildren(element("b", {}, `${rows.length} that are alike`), ". Choose their class.");
   else kind.replaceChildren();
   ready = rows.length > 0;
@@ -273,15 +272,16 @@ function drawClasses() {
     box.replaceChildren(...shown.map((one) => {
       const made = element("button", { type: "button" },
         ...(one.key ? [element("kbd", {}, one.key.toUpperCase())] : []),
-        element("span", { className: "label" }, one.name));
+        element("span", { className: "label" }, one.name), element("span", { className: "n", "aria-hidden": "true" }));
       made.dataset.name = one.name;
       made.addEventListener("click", () => choose(one.name));
       return made;
     }));
   }
   const before = looking && state.past.find((one) => one.row === looking.row);
-  for (const one of box.children) {
+  for (const [place, one] of [...box.children].entries()) {
     one.setAttribute("aria-pressed", String(Boolean(before && before.label === one.dataset.name)));
+    one.querySelector(".n").textContent = many(shown[place].labels);
   }
 }
 
@@ -331,12 +331,13 @@ function drawProgress() {
   const { estimate, advice, classes, learning, fit } = state;
   at("accuracy").textContent = estimate ? percent(estimate.accuracy) : "Not known yet";
   at("accuracy").className = estimate ? "" : "unknown";
-  at("interval").hidden = !estimate;
+  at("interval").hidden = at("brief").hidden = !estimate;
   if (estimate) {
     at("span").style.left = `${100 * estimate.low}%`;
     at("span").style.width = `${100 * (estimate.high - estimate.low)}%`;
     at("mark").style.left = `${100 * estimate.accuracy}%`;
     const [low, high] = [estimate.low, estimate.high].map((one) => Math.round(100 * one));
+    at("brief").textContent = `${percent(estimate.accuracy)} (${low} to ${high})`;
     at("checked").textContent = `${low} to ${high} %, from ${count(estimate.n, "random check", "random checks")}`;
   } else {
     at("checked").textContent = "It is measured on random checks, as soon as two classes have labels.";
@@ -443,6 +444,13 @@ const KEYS = {
   "?": () => at("keys").showModal(),
 };
 
+// Of a class, by its key. A digit is known by its place too: on French keyboards it takes Shift.
+function placeOf(pressed, code) {
+  const digit = DIGITS.includes(pressed) ? pressed : code.startsWith("Digit") ? code.slice(5) : "";
+  if (digit) return DIGITS.indexOf(digit);
+  return LETTERS.includes(pressed) ? 10 + LETTERS.indexOf(pressed) : -1;
+}
+
 document.addEventListener("keydown", (event) => {
   if (!state || event.ctrlKey || event.metaKey || event.altKey || at("keys").open) return;
   if (event.target.tagName === "INPUT" && event.target.type === "text") {
@@ -453,9 +461,8 @@ document.addEventListener("keydown", (event) => {
   const onButton = event.target.closest("button, input") !== null;
   if (onButton && (event.key === " " || (event.key === "Enter" && !onThumb))) return; // the button's own
   const pressed = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-  const place = DIGITS.includes(pressed) ? DIGITS.indexOf(pressed) : 10 + LETTERS.indexOf(pressed);
-  const one = pressed.length === 1 && (DIGITS + LETTERS).includes(pressed) ? state.classes[place] : undefined;
-  const does = one && !one.hidden ? () => choose(one.name) : KEYS[pressed];
+  const one = state.classes[placeOf(pressed, event.code)];
+  const does = KEYS[pressed] ?? (one && !one.hidden ? () => choose(one.name) : null);
   if (!does) return;
   event.preventDefault();
   if (!event.repeat) does();
@@ -469,7 +476,7 @@ document.addEventListener("visibilitychange", () => { if (!document.hidden) draw
 
 at("one").addEventListener("click", () => setGrid(false));
 at("many").addEventListener("click", () => setGrid(true));
-at("guesses").addEventListener("change", (event) => { showsGuesses = event.target.checked; draw(); });
+at("guesses").addEventListener("change", (event) => { sessionStorage.setItem("guesses", event.target.checked); draw(); });
 at("help").addEventListener("click", () => at("keys").showModal());
 at("accept").addEventListener("click", accept);
 at("skip").addEventListener("click", skip);
@@ -487,4 +494,5 @@ at("naming").addEventListener("submit", (event) => {
   if (given) choose(given);
 });
 
+at("guesses").checked = sessionStorage.getItem("guesses") === "true"; // as before a reload
 poll();
