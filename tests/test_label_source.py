@@ -9,7 +9,9 @@ from PIL import Image
 
 from ict.backbones.embedder import Embedder
 from ict.base.errors import UserError
+from ict.data.user.answers import Answer, labels_in
 from ict.data.user.read import read_data
+from ict.label.log import AnswerLog
 from ict.label.source import open_source
 from tests.label_server import color_photos
 
@@ -49,6 +51,33 @@ def test_a_source_has_the_names_labels_and_digests_of_its_reader(kind: str, tmp_
     assert source.names == data.names and source.items == data.items
     assert source.given == {row: label for row, label in enumerate(data.y) if label is not None} != {}
     assert tuple(map(source.digest, range(len(data.names)))) == data.digests
+
+
+@pytest.mark.parametrize("kind", ["photos", "texts"])
+def test_folders_that_are_no_classes_give_no_labels_to_the_page_nor_to_the_fit(kind: str, tmp_path: Path) -> None:
+    folder = tmp_path / kind
+    for month in ("2026-01", "2026-02"):
+        if kind == "photos":
+            color_photos(folder / month, 3)
+        else:
+            (folder / month).mkdir(parents=True)
+            for i in range(3):
+                (folder / month / f"{i}.txt").write_text(f"text {month} {i}")
+    with pytest.raises(UserError, match=r"has a label already.*name the classes with --classes"):
+        open_source(folder)
+    source = open_source(folder, classes={"red"})
+    assert source.given == {} and "the folders name no classes" in source.remarks[0] and "2026-01" in source.remarks[0]
+    labels = tmp_path / "labels.csv"
+    with AnswerLog(labels) as log:
+        log.append([Answer(source.names[0], "red", "", "suggested", source.digest(0))])
+    embed = Embedder(None) if kind == "texts" else None
+    data = read_data(folder, labels=labels, embed=embed)
+    assert list(data.y) == ["red", *[None] * 5] and source.remarks[0].split(", ")[0] in "\n".join(data.remarks)
+    assert labels_in(labels) == {"red"} and labels_in(tmp_path / "none.csv") == set()
+    (folder / "2026-02").rename(folder / "unlabeled")
+    assert [open_source(folder, classes={"red"}).given[row] for row in range(3)] == ["2026-01"] * 3, (
+        "others are unlabeled"
+    )
 
 
 def test_a_row_of_a_table_is_known_again_whatever_the_others_are(tmp_path: Path) -> None:

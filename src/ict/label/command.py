@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ict.base.files import check_outside
+from ict.data.user.answers import labels_in
 from ict.label.fit_now import FitNow
 from ict.label.learning import Learning, Material
 from ict.label.log import AnswerLog
@@ -33,8 +34,9 @@ def run(
     device: "Device",
     say: Callable[[str], None],
 ) -> None:
-    source = open_source(path, label_column, text_column)
     check_outside(labels, path, "--labels")
+    known = {*(" ".join(name.split()) for name in classes), *labels_in(labels)}
+    source = open_source(path, label_column, text_column, known)
     words = [str(path), "--labels", str(labels)]
     options = {"--label-column": label_column, "--text-column": text_column}
     words += [word for name, value in options.items() if value is not None for word in (name, value)]

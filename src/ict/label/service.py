@@ -32,7 +32,7 @@ class Service:
         self._learning, self._fit = learning, fit
         self._busy, self._failed = False, False
         self._progress = Progress(0, None)
-        self._remarks: tuple[str, ...] = session.remarks
+        self._remarks: tuple[str, ...] = (*source.remarks, *session.remarks)
         self._problem = ""
         self.began = self.version = time.time_ns() // 1000  # versions of an earlier start are smaller
 

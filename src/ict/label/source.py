@@ -4,7 +4,7 @@ No features are computed here, so that the first question can be asked while ano
 """
 
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from ict.base.errors import UserError
 from ict.data.user import texts
 from ict.data.user.folder_files import files_in, labels_by_folder
 from ict.data.user.image_file import SUFFIXES, header, whole
+from ict.data.user.label_file import about_other_folders
 from ict.data.user.read import TABLES, item_kind, read_data
 from ict.data.user.records import Items, digest, label_strings
 from ict.data.user.remarks import word
@@ -24,6 +25,10 @@ from ict.data.user.tables import text_blocks
 _EXACT = 256  # largest side of a picture that is sent without loss
 _LONGEST = 20_000  # characters of a text that are shown
 _MOST = 200  # numbers of an array's row that are shown
+_FOLDERS = (
+    " Class folders give labels: put the others into a folder 'unlabeled', or name the classes with --classes if these "
+    "folders are something else."
+)
 
 Cells = list[tuple[str, str]]  # columns and values
 
@@ -38,15 +43,21 @@ class Source:
     show: Callable[[int], str | Cells]  # the text, or the cells of a row; "" for a picture
     digest: Callable[[int], str]  # of a row's content, as its reader computes it
     picture: Callable[[int, int], bytes] | None = None  # of a row, within a side
+    remarks: tuple[str, ...] = ()
 
 
-def open_source(path: Path, label_column: str | None = None, text_column: str | None = None) -> Source:
-    """The source at a path, with the names and labels that `ict fit` reads there."""
+def open_source(
+    path: Path, label_column: str | None = None, text_column: str | None = None, classes: Collection[str] = ()
+) -> Source:
+    """The source at a path, with the names and labels that `ict fit` reads there.
+
+    `classes`: the names that are known. Folders with other names only, none of them for unlabeled ones, are no classes.
+    """
     items = item_kind(path, text_column)
     if path.is_dir():
         if label_column is not None:
             raise UserError(f"--label-column {label_column} needs a table, but {path} is a folder: leave it out.")
-        source = _photos(path) if items == "photos" else _text_files(path)
+        source = _photos(path, classes) if items == "photos" else _text_files(path, classes)
     elif items == "texts":
         source = _text_rows(path, text_column, label_column)
     elif path.suffix.lower() in TABLES:
@@ -57,12 +68,12 @@ def open_source(path: Path, label_column: str | None = None, text_column: str | 
     if len(source.given) == len(source.names):
         raise UserError(
             f"every {word(items, 1)} of {path} has a label already, so there is nothing to ask."
-            + (" Class folders give labels: put the others into a folder 'unlabeled'." if path.is_dir() else "")
+            + (_FOLDERS if path.is_dir() else "")
         )
     return source
 
 
-def _photos(folder: Path) -> Source:
+def _photos(folder: Path, classes: Collection[str]) -> Source:
     names, _, _ = files_in(folder, SUFFIXES, "image")
     root = folder.resolve()
 
@@ -78,10 +89,11 @@ def _photos(folder: Path) -> Source:
             raise UserError(f"{folder / names[row]} {found}: skip it.")
         return found.digest.hex()[:32]
 
-    return Source("photos", tuple(names), _folder_labels(names), lambda _: "", content, picture)
+    given, remarks = _folder_labels(names, classes)
+    return Source("photos", tuple(names), given, lambda _: "", content, picture, remarks)
 
 
-def _text_files(folder: Path) -> Source:
+def _text_files(folder: Path, classes: Collection[str]) -> Source:
     names, _, _ = files_in(folder, texts.SUFFIXES, "text")
 
     def text(row: int) -> str:
@@ -90,12 +102,14 @@ def _text_files(folder: Path) -> Source:
             raise UserError(f"{folder / names[row]} cannot be read as a text: skip it.")
         return found
 
+    given, remarks = _folder_labels(names, classes)
     return Source(
         "texts",
         tuple(names),
-        _folder_labels(names),
+        given,
         lambda row: text(row)[:_LONGEST],
         lambda row: digest(text(row).encode("utf-8", "surrogatepass")),
+        remarks=remarks,
     )
 
 
@@ -135,9 +149,12 @@ def _known(labels: Iterable[str | None]) -> dict[int, str]:
     return {row: label for row, label in enumerate(labels) if label is not None}
 
 
-def _folder_labels(names: list[str]) -> dict[int, str]:
+def _folder_labels(names: list[str], classes: Collection[str]) -> tuple[dict[int, str], tuple[str, ...]]:
+    """The labels of class folders, and a remark on folders that are no classes."""
+    if remark := about_other_folders(names, classes, "the list of classes"):
+        return {}, (remark,)
     by_folder = labels_by_folder(names)
-    return _known(label_strings(by_folder.get(name) for name in names))
+    return _known(label_strings(by_folder.get(name) for name in names)), ()
 
 
 def _encoded(image: Image.Image) -> bytes:

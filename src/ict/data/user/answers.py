@@ -18,6 +18,7 @@ from typing import Literal, get_args
 from ict.base.errors import UserError
 from ict.base.reading import check_file, reading
 from ict.data.labels import is_unlabeled_text
+from ict.data.user.label_file import about_other_folders
 from ict.data.user.records import UserData
 from ict.data.user.remarks import counted, listed
 from ict.data.user.text_files import LARGEST
@@ -83,14 +84,24 @@ def last_answers(answers: Iterable[Answer]) -> dict[str, Answer]:
     return last
 
 
-def with_answers(data: UserData, path: Path, skip_bad: bool) -> UserData:
-    """The data with the labels of a page's file; its random checks become the rows of a test."""
+def labels_in(path: Path) -> set[str]:
+    """The labels that count, of a file that need not be there."""
+    answers = read_answers(path)[0] if is_answer_file(path) else []
+    return {one.label for one in last_answers(answers).values() if one.kind in LABELED}
+
+
+def with_answers(data: UserData, path: Path, source: Path, skip_bad: bool) -> UserData:
+    """The data of `source` with the labels of a page's file; its random checks become the rows of a test."""
     answers, size = read_answers(path)
     row_of = {name: row for row, name in enumerate(data.names)}
     counting = {name: one for name, one in last_answers(answers).items() if one.kind in LABELED}
     missing = [name for name in counting if name not in row_of]
     changed = [name for name, one in counting.items() if name in row_of and data.digests[row_of[name]] != one.digest]
     y, checks, remarks = data.y.copy(), [], list(data.remarks)
+    others = about_other_folders(data.names, {one.label for one in counting.values()}, str(path))
+    if source.is_dir() and others:
+        y[:] = None
+        remarks.append(others)
     for bad, problem in ((missing, "which the data does not have"), (changed, "which changed since they were labeled")):
         if bad and not skip_bad:
             raise UserError(

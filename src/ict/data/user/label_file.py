@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from ict.base.errors import UserError
-from ict.data.labels import UNLABELED_FOLDER, find_label_column, is_unlabeled_text
+from ict.data.labels import find_label_column, is_unlabeled_text
 from ict.data.user.folder_files import labels_by_folder
 from ict.data.user.records import ReadOptions, UserData, label_strings
 from ict.data.user.remarks import counted, listed, unlabeled_rows
@@ -84,20 +84,26 @@ def folder_labels(names: Sequence[str], folder: Path, what: str, options: ReadOp
     if options.labels is None:
         return FileLabels(by_folder)
     given = read_label_file(options.labels, names, folder, what, options.label_column, options.skip_bad)
-    return _merged(by_folder, given, options.labels, {name.split("/")[0] for name in names if "/" in name})
+    if remark := about_other_folders(names, given.known.values(), str(options.labels)):
+        return FileLabels(given.known, (*given.remarks, remark))
+    return _merged(by_folder, given, options.labels)
 
 
-def _merged(by_folder: dict[str, str], given: FileLabels, path: Path, folders: Collection[str]) -> FileLabels:
-    """Labels of class folders and of a file together.
+def about_other_folders(names: Sequence[str], labels: Collection[str], where: str) -> str | None:
+    """A remark where first-level folders name no classes: none is for unlabeled examples, and labels have other names.
 
-    The first-level `folders` name classes if the file uses one of their names, or if one is for unlabeled examples.
+    `where` there are the labels.
     """
-    classes = set(by_folder.values())
-    agree = not given.known or classes & set(given.known.values())
-    if not (agree or any(name.casefold() == UNLABELED_FOLDER for name in folders)):
-        are = "the folder names no class" if len(classes) == 1 else "the folders name no classes"
-        remark = f"{are}, since {path} has no such label: {listed(sorted(classes))}"
-        return FileLabels(given.known, (*given.remarks, remark) if classes else given.remarks)
+    folders = {name.split("/")[0] for name in names if "/" in name}
+    classes = set(labels_by_folder(names).values())
+    if not labels or not classes or len(classes) < len(folders) or not classes.isdisjoint(labels):
+        return None
+    are = "the folder names no class" if len(classes) == 1 else "the folders name no classes"
+    return f"{are}, since {where} has no such label: {listed(sorted(classes))}"
+
+
+def _merged(by_folder: dict[str, str], given: FileLabels, path: Path) -> FileLabels:
+    """Labels of class folders and of a file together."""
     torn = [f"'{name}' is '{label}'" for name, label in given.known.items() if by_folder.get(name, label) != label]
     if torn:
         raise UserError(f"{path} and the folders differ: {listed(torn)}; move them to another folder or fix the lines.")

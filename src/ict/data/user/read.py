@@ -96,7 +96,7 @@ def read_data(
 
         data = replace(data, contents=table_cells(path, label_column).digests(data.names))
     if answers is not None:
-        data = with_answers(data, answers, skip_bad)
+        data = with_answers(data, answers, path, skip_bad)
     if by_row is not None:
         data = with_labels(data, by_row, path, skip_bad)
     if group_column is not None:
