@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 from PIL import Image
 
-_PATIENCE = 60  # seconds
+PATIENCE = 200  # seconds: several other things may run on a machine with few cores
 COLORS = {"red": (200, 40, 40), "green": (40, 160, 60), "blue": (50, 70, 200)}
 
 
@@ -29,7 +29,7 @@ class Server:
         self.process = process
         self._lines: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
-        self.address = self._lines.get(timeout=_PATIENCE).strip()
+        self.address = self._lines.get(timeout=PATIENCE).strip()
         assert self.address.startswith("http://127.0.0.1:"), (self.address, process.wait(5), self.error)
         parts = urlsplit(self.address)
         self.port = parts.port or 0
@@ -49,9 +49,9 @@ class Server:
     def stop(self) -> str:
         """End it as Ctrl-C does; what it said at the end."""
         self.process.send_signal(signal.SIGINT)
-        assert self.process.wait(_PATIENCE) == 0, self.error
+        assert self.process.wait(PATIENCE) == 0, self.error
         said = ""
-        while line := self._lines.get(timeout=_PATIENCE):
+        while line := self._lines.get(timeout=PATIENCE):
             said += line
         return said
 
@@ -64,7 +64,7 @@ class Server:
         if method == "POST":
             headers |= {"origin": f"http://{host}", "content-type": "application/json"}
         headers |= {name.replace("_", "-"): value for name, value in changed.items()}
-        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_PATIENCE)
+        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             link.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
             for name, value in headers.items():
@@ -90,7 +90,7 @@ class Server:
 
     def wait_for(self, condition: Callable[[Any], object]) -> Any:
         """The state as soon as it is so."""
-        end = time.monotonic() + _PATIENCE
+        end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             state = self.get("/state")
             if condition(state):

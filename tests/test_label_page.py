@@ -18,14 +18,13 @@ from sklearn.datasets import load_digits
 
 from ict.data.user.answers import last_answers, read_answers
 from tests.browser import CHROMIUM
-from tests.label_server import Server, color_photos, label_server
+from tests.label_server import PATIENCE, Server, color_photos, label_server
 
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium was found: apt-get install chromium"),
     pytest.mark.xdist_group("browser"),
 ]
 DIGITS = "1234567890"
-_SLOW = 60_000  # ms
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +40,7 @@ class Person:
 
     def __init__(self, browser: Browser, server: Server, truth: dict[str, str], names: list[str]) -> None:
         self.page: Page = browser.new_page(viewport={"width": 1200, "height": 840})
-        self.page.set_default_timeout(_SLOW)
+        self.page.set_default_timeout(1000 * PATIENCE)
         self.truth, self.names, self.port = truth, names, server.port
         self.complaints: list[str] = []
         self.requests: list[str] = []
@@ -114,8 +113,9 @@ def test_a_person_labels_by_keyboard(browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "labels.csv"
     with label_server("photos", "--backbone", "none", folder=tmp_path) as server:
         person = Person(browser, server, truth, names_in(tmp_path / "photos"))
+        kind = person.value("current().kind")
         done = [person.answer()]
-        assert counting(file)[done[0]] == (truth[done[0]], "random"), "so it is before the features"
+        assert counting(file)[done[0]] == (truth[done[0]], kind)
         person.wait("state.learning.stage === 'waiting'")
         done += [person.answer() for _ in range(11)]
         assert {name: label for name, (label, _) in counting(file).items()} == {name: truth[name] for name in done}
@@ -146,8 +146,10 @@ def test_a_person_labels_by_keyboard(browser: Browser, tmp_path: Path) -> None:
         assert accepted == {group[0], *group[2:]}
 
         before = counting(file)
+        person.page.check("#guesses")
         person.page.reload()
         person.wait("state !== null")
+        assert person.page.is_checked("#guesses")
         assert person.value("state.answered") == sum(kind in ("suggested", "random") for _, kind in before.values())
         person.assert_accessible()
         person.assert_quiet()
@@ -206,6 +208,14 @@ def test_an_evening_with_digits(browser: Browser, digits: tuple[Path, dict[str, 
             assert person.value("document.documentElement.scrollWidth") == 375, "it scrolls sideways"
             person.assert_accessible()
         person.shoot("phone")
+        labels = {one["name"]: one["labels"] for one in person.value("state.classes")}
+        seen = person.value(
+            "[...document.querySelectorAll('#brief, #classes .n')].map(one => [one.textContent, one.offsetHeight > 0 &&"
+            " one.getBoundingClientRect().bottom < innerHeight])"
+        )
+        low, high = (round(100 * person.value(f"state.estimate.{end}")) for end in ("low", "high"))
+        accuracy = round(100 * person.value("state.estimate.accuracy"))
+        assert seen == [[f"{accuracy} % ({low} to {high})", True], *([str(labels[name]), True] for name in DIGITS)]
         name = person.name
         person.page.click(f"#classes button[data-name='{truth[name]}']")
         person.wait(f"!busy && current().name !== {name!r}")
@@ -230,7 +240,7 @@ def test_a_killed_server_loses_nothing_and_its_tab_says_so(browser: Browser, tmp
         before = counting(file)
         assert len(before) == 8
         server.process.send_signal(signal.SIGKILL)
-        server.process.wait(60)
+        server.process.wait(PATIENCE)
         shown = person.name
         person.press("1")
         person.wait("document.getElementById('problem').textContent.startsWith('The program is not running')")
@@ -238,6 +248,7 @@ def test_a_killed_server_loses_nothing_and_its_tab_says_so(browser: Browser, tmp
         port = server.port
     with label_server("photos", "--backbone", "none", "--port", str(port), folder=tmp_path) as server:
         person.wait("document.getElementById('problem').textContent.startsWith('The program was started anew')")
+        person.page.goto("about:blank")  # it asks and complains no more
         person.complaints.clear()
         person.page.goto(server.address)
         person.wait("state !== null && ready")

@@ -17,7 +17,7 @@ import pytest
 from PIL import Image
 
 from ict.data.user.answers import read_answers
-from tests.label_server import Server, color_photos, label_server
+from tests.label_server import PATIENCE, Server, color_photos, label_server
 from tests.test_cli import ict
 
 SCRIPT = "<script>alert(1)</script>"
@@ -170,6 +170,25 @@ def test_a_post_of_100_mb_is_refused_and_not_kept(says_how_long: bool, server: S
     assert server.get("/state")["items"] == "photos"
 
 
+def test_requests_that_end_in_the_middle_do_no_harm(tmp_path: Path) -> None:
+    color_photos(tmp_path / "photos", 12)
+    with label_server("photos", "--backbone", "none", folder=tmp_path) as server:
+        head = (
+            f"POST /answer HTTP/1.1\r\nhost: 127.0.0.1:{server.port}\r\norigin: http://127.0.0.1:{server.port}\r\n"
+            f"cookie: ict-label-{server.port}={server.token}\r\ncontent-type: application/json\r\n"
+            'content-length: 99\r\n\r\n{"rows": [0], "label": "red"'
+        ).encode()
+        links = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(300)]
+        for i, link in enumerate(links):
+            link.sendall(head[: len(head) * (i + 1) // len(links)])
+        row = server.get("/state")["questions"][0]["row"]
+        assert server.post("/answer", rows=[row], label="blue")["answered"] == 1
+        for link in links:
+            link.close()
+        assert server.get("/state")["answered"] == 1
+        assert server.stop().startswith("1 label in labels.csv") and server.error == ""
+
+
 def test_answers_go_to_the_file_and_the_model_learns_from_them(place: Path, tmp_path: Path) -> None:
     truth = color_photos(tmp_path / "photos", 90)
     with label_server("photos", "--backbone", "none", folder=tmp_path) as server:
@@ -210,7 +229,7 @@ def is_running(process: int) -> bool:
 
 
 def wait_until_gone(process: int) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE
     while is_running(process) and time.monotonic() < end:
         time.sleep(0.05)
     assert not is_running(process)
@@ -226,7 +245,7 @@ def test_killed_and_started_again_it_has_every_confirmed_answer(tmp_path: Path) 
             said[question["name"]] = truth[question["name"]]
         (learner,) = learners(server)
         server.process.kill()
-        server.process.wait(60)
+        server.process.wait(PATIENCE)
         wait_until_gone(learner)
     assert {one.example: one.label for one in read_answers(file)[0]} == said
     with file.open("ab") as opened:
@@ -289,7 +308,7 @@ def test_a_row_that_changed_ends_the_page_with_a_sentence(tmp_path: Path) -> Non
     (tmp_path / "labels.csv").write_text("example,label,time,kind,digest\nrow 5,x,,suggested,0\n")
     with label_server("rows.csv", folder=tmp_path) as server:
         assert "which changed since" in server.wait_for(lambda state: state["problem"])["problem"]
-        assert server.process.wait(60) == 2
+        assert server.process.wait(PATIENCE) == 2
         assert "labels.csv labels row 5, which changed since they were labeled: put them back" in server.error
 
 
@@ -303,7 +322,7 @@ def test_the_second_server_of_a_file_and_of_a_port_is_refused(server: Server, pl
             cwd=place,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
             check=False,
         )
         assert done.returncode == 2 and says in done.stderr and done.stdout == "", done
