@@ -41,7 +41,7 @@ def page(n_photos: int, n_answers: int) -> Record:
 def _start(folder: Path, then: Callable[[Server], Record] = lambda _: {}) -> Record:
     """Seconds to the first question, and to the first one that was chosen by the features; CPU seconds until then."""
     used, began = _cpu_seconds(), time.monotonic()
-    with label_server("photos", folder=folder) as server:
+    with label_server("photos", folder=folder, nice=True) as server:
         question = server.get("/state")["questions"][0]["row"]
         server.request("GET", f"/picture/{question}/large")
         seconds = {"to the first question": round(time.monotonic() - began, 2)}

@@ -100,10 +100,14 @@ class Server:
 
 
 @contextmanager
-def label_server(*words: str | Path, folder: Path) -> Iterator[Server]:
-    """Run `ict label` in a folder; killed at the end, if it is still running."""
-    source = str(Path(__file__).parent.parent / "src")
-    environment = {**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"}
+def label_server(*words: str | Path, folder: Path, nice: bool = False) -> Iterator[Server]:
+    """Run `ict label` in a folder; killed at the end, if it is still running.
+
+    `nice`: what learns has a lower priority, as for users.
+    """
+    here = Path(__file__).parent
+    paths = [here.parent / "src", *([] if nice else [here / "without_nice"])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
         [sys.executable, "-m", "ict", "label", *map(str, words), "--no-browser"],
         cwd=folder,

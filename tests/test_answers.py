@@ -168,4 +168,7 @@ def test_fit_measures_on_the_checks(
     labels = write(tmp_path / "labels.csv", *lines)
     quick = ("--method", "supervised", "--steps", "30")
     assert ict(monkeypatch, "fit", tmp_path / "rows.csv", "--labels", labels, "--out", tmp_path / "m", *quick) == 0
-    assert "4 of 4 held-out labels right" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "4 of 4 held-out labels right" in said and "in folds" not in said
+    assert "in folds" not in (tmp_path / "m/README.md").read_text()
+    assert "4 of 4 held-out labels right" in (tmp_path / "m/report.html").read_text()

@@ -102,7 +102,8 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit, unfinished: str
     data, rows, judged = fit.data, fit.rows, fit.judged
     trained = fit.labels[rows.train]
     test = _test(model, fit)
-    measured_by_test = test is not None and (judged.held_out is None or len(rows.test) >= ENOUGH)
+    picked = bool(data.checks)  # beside random checks, the other labels were picked, so folds of them say little
+    measured_by_test = test is not None and (judged.held_out is None or picked or len(rows.test) >= ENOUGH)
     held_out = test if measured_by_test else judged.held_out
     accuracy = _accuracy(fit, test or judged.held_out)
     in_folds = "" if test is None or measured_by_test else str(judged.estimate)
