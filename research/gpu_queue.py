@@ -28,7 +28,7 @@ import torch
 
 from ict.base.errors import UserError
 from ict.base.files import read_json, write_json
-from ict.base.interrupts import sigterm_interrupts
+from ict.base.interrupts import stops_interrupt
 from ict.engine.device import Device, Mode, pick_device
 from ict.experiment.live_table import watch
 from ict.experiment.pool import Task, run_all
@@ -212,7 +212,7 @@ def run_queue(entries: Sequence[Entry], place: Place, seconds: float) -> bool:
     end = time.monotonic() + seconds
     place.results.mkdir(parents=True, exist_ok=True)
     try:
-        with sigterm_interrupts(), _limited(seconds):
+        with stops_interrupt(), _limited(seconds):
             for entry in entries:
                 print(f"{entry.number}. {entry.title}", flush=True)
                 if entry.suite:

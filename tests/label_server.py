@@ -46,9 +46,9 @@ class Server:
         assert self.process.stderr is not None
         return self.process.stderr.read()
 
-    def stop(self) -> str:
-        """End it as Ctrl-C does; what it said at the end."""
-        self.process.send_signal(signal.SIGINT)
+    def stop(self, number: int = signal.SIGINT) -> str:
+        """End it as Ctrl-C or another signal does; what it said at the end."""
+        self.process.send_signal(number)
         assert self.process.wait(PATIENCE) == 0, self.error
         said = ""
         while line := self._lines.get(timeout=PATIENCE):

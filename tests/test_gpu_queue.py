@@ -13,7 +13,7 @@ import gpu_queue
 import pytest
 from gpu_queue import ENTRIES, Place, Run, best_candidate, run_queue
 
-from ict.base.interrupts import sigterm_interrupts
+from ict.base.interrupts import stops_interrupt
 from ict.recipes import RECIPES
 from ict.recipes.recipe import change
 
@@ -120,7 +120,7 @@ def test_what_was_stopped_continues_from_its_checkpoint(tmp_path: Path, monkeypa
 
 def test_the_time_limit_stops_what_runs_inside() -> None:
     began = time.monotonic()
-    with pytest.raises(KeyboardInterrupt), sigterm_interrupts(), gpu_queue._limited(0.1):
+    with pytest.raises(KeyboardInterrupt), stops_interrupt(), gpu_queue._limited(0.1):
         time.sleep(20)
     assert time.monotonic() - began < 10
 

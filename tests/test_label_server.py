@@ -254,7 +254,7 @@ def test_killed_and_started_again_it_has_every_confirmed_answer(tmp_path: Path) 
         state = server.get("/state")
         assert {one["name"]: one["label"] for one in state["past"]} == said
         assert server.post("/undo")["answered"] == 5
-        server.stop()
+        assert "5 labels in" in server.stop(signal.SIGHUP)  # the terminal was closed
     assert [one.kind for one in read_answers(file)[0]] == ["random"] * 6 + ["undo"] and file.read_bytes()[-1:] == b"\n"
 
 

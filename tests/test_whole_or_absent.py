@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ict.base.errors import FolderInUse
+from ict.base.errors import FolderInUse, UserError
 from ict.base.files import write_together
+from ict.base.interrupts import stops_exit, stops_interrupt
 from ict.base.new_folder import new_folder
 from ict.engine import loop
 from ict.fit import outputs
-from ict.models.saved_model import load_model
+from ict.models.saved_model import SavedModel, load_model
+from ict.models.used_backbone import UsedBackbone
 from tests.test_classifier import blobs
 from tests.test_cli import ict
 
@@ -40,6 +42,11 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
+def without_progress(error: str) -> list[str]:
+    """The lines of stderr that a fast machine prints too."""
+    return [line for line in error.splitlines() if not line.endswith(" so far")]
+
+
 def stop_in_fit(monkeypatch: pytest.MonkeyPatch, number: int, fit: int, after: int = 3) -> None:
     """Send this process a signal in the update `after` of the network that is the `fit`-th to be trained."""
     real, fits = loop.train, [0]
@@ -57,7 +64,7 @@ def stop_in_fit(monkeypatch: pytest.MonkeyPatch, number: int, fit: int, after: i
     monkeypatch.setattr(loop, "train", train)
 
 
-STOPS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+STOPS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 
 
 @pytest.mark.parametrize(("number", "code"), STOPS)
@@ -98,7 +105,7 @@ def test_running_out_of_memory_after_training_does_not_lose_the_model(
     monkeypatch.setattr(outputs, what, no_memory)
     assert ict(monkeypatch, *SUPERVISED) == 2
     error = capsys.readouterr().err
-    assert "memory ran out: model holds the trained model" in error and len(error.splitlines()) == 1
+    assert "memory ran out: model holds the trained model" in error and len(without_progress(error)) == 1
     assert MODEL_ALONE <= names(place / "model") <= WHOLE and names(place) == {"data.npz", "model"}
     assert ict(monkeypatch, "predict", "model", "data.npz") == 0
 
@@ -110,6 +117,37 @@ def test_a_stop_after_training_leaves_the_model(
     assert ict(monkeypatch, *SUPERVISED) == 143
     assert "no predictions and no report" in capsys.readouterr().out
     assert names(place / "model") == MODEL_ALONE
+
+
+@pytest.mark.parametrize(("number", "code"), STOPS)
+def test_a_stop_while_predictions_are_written_leaves_no_file(
+    number: int, code: int, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ict(monkeypatch, *SUPERVISED) == 0
+    monkeypatch.setattr(SavedModel, "predict_proba", lambda *_: os.kill(os.getpid(), number))
+    assert ict(monkeypatch, "predict", "model", "data.npz") == code
+    assert names(place) == {"data.npz", "model"}
+
+
+def test_a_closed_terminal_stops_nothing_under_nohup() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stops_interrupt(), stops_exit():
+            os.kill(os.getpid(), signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("kind", ["missing", "pipe", "huge"])
+def test_a_copy_of_a_backbone_that_is_no_file_is_a_sentence(kind: str, tmp_path: Path) -> None:
+    copy = tmp_path / "backbone.onnx"
+    if kind == "pipe":
+        os.mkfifo(copy)
+    elif kind == "huge":
+        copy.touch()
+        os.truncate(copy, 10**12)
+    with pytest.raises(UserError, match=r"backbone\.onnx"):
+        UsedBackbone("x", "i", "l", file=copy, sha256="0").open("cpu")
 
 
 def never(*_: Any, **__: Any) -> Any:
@@ -140,7 +178,7 @@ def test_a_place_that_cannot_be_written_to_is_refused_before_training(
     trouble(monkeypatch)
     assert ict(monkeypatch, *SUPERVISED) == 2
     error = capsys.readouterr().err
-    assert says in error and len(error.splitlines()) == 1
+    assert says in error and len(without_progress(error)) == 1
     assert names(place) == {"data.npz"}
 
 

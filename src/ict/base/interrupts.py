@@ -1,14 +1,17 @@
-"""The signal behind a KeyboardInterrupt, or behind a fit that ended early."""
+"""The signals that end a program, and the one behind a KeyboardInterrupt or behind a fit that ended early."""
 
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+_Handler = Callable[[int, FrameType | None], None]
+
 
 def signal_of(stop: KeyboardInterrupt) -> int:
-    """SIGTERM if the handler set it, otherwise SIGINT (Ctrl-C). The exit code is 128 more."""
+    """SIGTERM or SIGHUP if the handler set it, otherwise SIGINT (Ctrl-C). The exit code is 128 more."""
     return int(stop.args[0]) if stop.args else int(signal.SIGINT)
 
 
@@ -19,17 +22,41 @@ def pass_on(number: int) -> None:
 
 
 @contextmanager
-def sigterm_interrupts() -> Iterator[None]:
-    """Treat SIGTERM like Ctrl-C inside. Otherwise the parent would end at once and the workers would outlive it."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+def stops_interrupt() -> Iterator[None]:
+    """Treat SIGTERM and a closed terminal like Ctrl-C inside, so that workers are stopped and files are tidied up."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         raise KeyboardInterrupt(number)
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    with _handling(interrupt):
+        yield
+
+
+@contextmanager
+def stops_exit() -> Iterator[None]:
+    """End the program at SIGTERM and a closed terminal with 128 more as exit code, after its temporary files."""
+
+    def leave(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        sys.exit(128 + number)
+
+    with _handling(leave):
+        yield
+
+
+def stops() -> tuple[signal.Signals, ...]:
+    """SIGTERM and, except under nohup, SIGHUP."""
+    known = [number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None]
+    return tuple(number for number in known if signal.getsignal(number) is not signal.SIG_IGN)
+
+
+@contextmanager
+def _handling(handler: _Handler) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number in stops()}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, old in before.items():
+            signal.signal(number, old)

@@ -14,6 +14,7 @@ import typer
 
 from ict import __version__
 from ict.base.errors import Diverged, RankLost, UserError, is_out_of_memory
+from ict.base.interrupts import stops_exit
 from ict.cli.compare import compare, demo
 from ict.cli.data import data, shard
 from ict.cli.embed import cache, embed
@@ -81,7 +82,8 @@ def main() -> None:
     """Run the command. A user's mistake is one sentence on stderr and exit code 2."""
     warnings.showwarning = warn
     try:
-        app()
+        with stops_exit():
+            app()
     except UserError as problem:
         fail(str(problem), 2)
     except Diverged as problem:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ict.base.interrupts import signal_of, sigterm_interrupts
+from ict.base.interrupts import signal_of, stops_interrupt
 from ict.cli.messages import fail
 from ict.cli.options import (
     AllowCode,
@@ -92,7 +92,7 @@ def fit(
 
     place = out or Path("model" if suggest is None else "next.csv")
     try:
-        with progress_line() as progress, sigterm_interrupts():
+        with progress_line() as progress, stops_interrupt():
             from ict.data.columns.kinds import parse_columns
             from ict.data.user.subsets import read_subsets
             from ict.estimators.fitter import Fitter

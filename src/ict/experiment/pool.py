@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from ict.base.errors import Diverged, UserError, show_warning
-from ict.base.interrupts import sigterm_interrupts
+from ict.base.interrupts import stops_interrupt
 from ict.engine.device import Device, Mode
 from ict.engine.loop import Record
 from ict.experiment.result import Result, diverged
@@ -141,7 +141,7 @@ def crew(size: int, run: Callable[[Pipe, Any], tuple[str, Any]]) -> Iterator[lis
     """
     context = multiprocessing.get_context("spawn")  # a forked torch can deadlock in its thread pool
     pipes, processes = [], []
-    with sigterm_interrupts():
+    with stops_interrupt():
         try:
             for _ in range(size):
                 ours, theirs = context.Pipe()

@@ -15,6 +15,7 @@ from functools import partial
 import uvicorn
 
 from ict.base.errors import UserError
+from ict.base.interrupts import stops
 from ict.label.app import make_app
 from ict.label.learning import Failed, Learning, Message
 from ict.label.service import Service
@@ -24,7 +25,7 @@ _LAST_WORDS = 5.0  # seconds in which the page can still show why the program en
 
 
 def serve(service: Service, learning: Learning, port: int, say: Callable[[str], None], browser: bool) -> None:
-    """Serve until Ctrl-C or SIGTERM; `say` gets the address. A UserError says why nothing can be learned."""
+    """Serve until a signal ends the program; `say` gets the address. A UserError says why nothing can be learned."""
     try:
         listening = socket.create_server((_LOOPBACK, port))
     except OSError as problem:
@@ -57,7 +58,7 @@ async def _serve(service: Service, learning: Learning, listening: socket.socket,
     def stop() -> None:
         server.should_exit = True
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, *stops()):
         with suppress(ValueError, NotImplementedError, RuntimeError):  # not in a test's thread
             loop.add_signal_handler(number, stop)
 

@@ -17,7 +17,7 @@ import torch
 from optuna.distributions import BaseDistribution
 
 from ict.base.errors import CannotWrite, Diverged, FolderInUse, UserError
-from ict.base.interrupts import sigterm_interrupts
+from ict.base.interrupts import stops_interrupt
 from ict.engine.device import Device, Mode, pick_device
 from ict.engine.loop import Record
 from ict.experiment.console import validation_error
@@ -123,7 +123,7 @@ def run_plan(plan: StudyPlan) -> None:
     if workers == 0:
         return
     if workers == 1:
-        with sigterm_interrupts():
+        with stops_interrupt():
             work(plan, gpus[0] if gpus else None)
         return
     with crew(workers, serve) as pipes:
