@@ -1,6 +1,7 @@
 """Backbones: features against NumPy, scikit-learn, ImageNet's labels and transformers; and what a bad one says."""
 
 import json
+import os
 import sys
 import types
 from pathlib import Path
@@ -11,14 +12,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ict.backbones import efficientnet_lite0, minilm, open_backbone
+from ict.backbones import efficientnet_lite0, minilm, open_backbone, timm_network
 from ict.backbones.backbone import Backbone, identity
 from ict.backbones.conversion import once
+from ict.backbones.hf_folder import _preparation
 from ict.backbones.packaged import find_packaged
 from ict.backbones.preparation import Pixels, Tokens, from_json
 from ict.backbones.torch_backbone import TorchBackbone, state_digest
 from ict.backbones.word_bag import fit_words
 from ict.base.errors import UserError
+from ict.base.files import read_json
 from tests.test_cli import ict
 
 onnx = pytest.importorskip("onnx")
@@ -158,6 +161,71 @@ def test_a_file_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
             open_backbone(f"onnx:{path}", "cpu")
     with pytest.raises(UserError, match="cannot be read"):
         open_backbone(f"onnx:{tmp_path / 'none.onnx'}", "cpu")
+
+
+@pytest.mark.parametrize("name", ["m.onnx", "m.onnx.json", "weights.pt", "config.json", "tokenizer.json"])
+@pytest.mark.parametrize("kind", ["pipe", "huge", "not UTF-8", "folder"])
+def test_no_file_of_a_backbone_blocks_or_fills_the_memory(name: str, kind: str, tmp_path: Path) -> None:
+    """A pipe would block forever; a file with a hole claims a terabyte."""
+    path = means_file(tmp_path / "m.onnx").with_name(name)
+    (tmp_path / "config.json").write_text("{}")
+    path.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.write_bytes(b"\xff\xfe{")
+        os.truncate(path, 10**12 if kind == "huge" else 3)
+    spec = {"m.onnx": "onnx:{}/m.onnx", "m.onnx.json": "onnx:{}/m.onnx"}.get(name, "hf:{}")
+    with pytest.raises(UserError) as caught:
+        if name == "weights.pt":
+            timm_network._weights(path)
+        else:
+            open_backbone(spec.format(tmp_path), "cpu")
+    assert str(tmp_path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("pad_token_id", value) for value in ("x", -1, 10**25, 1.5, [1], 10**400)),
+        *(("max_position_embeddings", value) for value in ("x", -1, 0, 1.5, [1], 10**400)),
+    ],
+)
+def test_odd_settings_of_a_folder_of_transformers(field: str, value: Any, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({field: value}))
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(UserError, match=f"{tmp_path}"):
+        _preparation(tmp_path, read_json(tmp_path / "config.json"))
+
+
+def test_odd_numbers_in_preprocessing(tmp_path: Path) -> None:
+    for content in ('{"size": 8, "scale": 1' + "0" * 400 + "}", "[" * 100_000, '{"size": NaN}', "1", "{"):
+        path = means_file(tmp_path / "m.onnx")
+        path.with_name("m.onnx.json").write_text(content)
+        with pytest.raises(UserError, match=r"m\.onnx\.json"):
+            open_backbone(f"onnx:{path}", "cpu")
+
+
+def test_weights_in_other_files_are_refused_wherever_they_hide(tmp_path: Path) -> None:
+    """Also in a graph inside a node, for which onnxruntime reads a file of the working folder."""
+    helper = onnx.helper
+    outside = onnx.TensorProto(name="w", data_type=1, dims=[3], data_location=onnx.TensorProto.EXTERNAL)
+    outside.external_data.add(key="location", value="weights.bin")
+    output = helper.make_tensor_value_info("added", 1, [3])
+    branch = helper.make_graph([helper.make_node("Identity", ["w"], ["added"])], "branch", [], [output], [outside])
+    path = means_file(tmp_path / "m.onnx")
+    for node in (
+        helper.make_node("If", ["always"], ["z"], then_branch=branch, else_branch=branch),
+        helper.make_node("Constant", [], ["z"], value=outside),
+    ):
+        model = onnx.load(path)
+        model.graph.node.append(node)
+        (tmp_path / "hidden.onnx").write_bytes(model.SerializeToString())
+        (tmp_path / "hidden.onnx.json").write_bytes((tmp_path / "m.onnx.json").read_bytes())
+        with pytest.raises(UserError, match="keeps its weights in other files"):
+            open_backbone(f"onnx:{tmp_path / 'hidden.onnx'}", "cpu")
 
 
 def test_names() -> None:

@@ -1,7 +1,6 @@
 """A folder of Hugging Face transformers: `hf:DIR` with config.json and safetensors. None of its code is run."""
 
 import importlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from ict.backbones.backbone import Backbone
-from ict.backbones.preparation import Preparation, Tokens, from_json
+from ict.backbones.preparation import Preparation, Tokens, from_values
 from ict.backbones.torch_backbone import TorchBackbone, state_digest
 from ict.base.errors import UserError
 from ict.base.files import read_json
 from ict.base.reading import cause
+from ict.data.user.text_files import text_of
 
 LENGTH = 256  # tokens, where the model takes no fewer
+_CARD = 10_000  # bytes of a model card in which its licence stands
 
 
 class TextMean(nn.Module):
@@ -70,16 +71,18 @@ def open_folder(folder: Path, device: torch.device) -> Backbone:
 
 def _preparation(folder: Path, config: dict[str, Any]) -> Preparation:
     if (path := folder / "preprocessor_config.json").is_file():
-        return from_json(path.read_text(encoding="utf-8"), str(path))
+        return from_values(read_json(path), str(path))
     if (path := folder / "tokenizer.json").is_file():
         longest, pad = config.get("max_position_embeddings", LENGTH), config.get("pad_token_id") or 0
-        values = {"tokenizer": path.read_text(encoding="utf-8"), "length": min(LENGTH, longest), "pad": pad}
-        return from_json(json.dumps({"kind": "tokens", **values}), str(folder))
+        length = min(LENGTH, longest) if isinstance(longest, int) else longest
+        return Tokens.from_dict({"tokenizer": text_of(path), "length": length, "pad": pad}, str(folder))
     raise UserError(f"{folder} holds neither preprocessor_config.json nor tokenizer.json: add the one of its model.")
 
 
 def _licence(folder: Path) -> str:
-    card = folder / "README.md"
-    lines = card.read_text(encoding="utf-8", errors="replace").splitlines() if card.is_file() else []
-    stated = [line.partition(":")[2].strip() for line in lines[:50] if line.startswith("license:")]
+    card, start = folder / "README.md", ""
+    if card.is_file():
+        with card.open("rb") as file:
+            start = file.read(_CARD).decode(errors="replace")
+    stated = [line.partition(":")[2].strip() for line in start.splitlines()[:50] if line.startswith("license:")]
     return stated[0] if stated else "not stated in its README.md"

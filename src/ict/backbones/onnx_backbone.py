@@ -1,6 +1,7 @@
 """A backbone in an ONNX file, run by onnxruntime: on a CPU several times faster than torch."""
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,14 @@ import torch
 
 from ict.backbones.backbone import Features, embed_in_batches
 from ict.backbones.conversion import INPUT, LICENCE, OUTPUT, PREPARATION, described
-from ict.backbones.preparation import Pixels, Preparation, PreparedItems, from_json
+from ict.backbones.preparation import Pixels, Preparation, PreparedItems, from_json, from_values
 from ict.base.array_types import Array
 from ict.base.errors import UserError
-from ict.base.reading import cause
+from ict.base.files import read_json
+from ict.base.reading import bytes_of, cause
 from ict.networks.onnx_graph import OPSET, Run, package, runtime
 
+LARGEST = 2**31 - 1  # bytes of an ONNX file, which protobuf cannot exceed
 _BATCH = 16  # a larger one only takes more memory
 _FLOAT, _UINT8, _INT64 = 1, 2, 7  # ONNX's names of types
 
@@ -84,11 +87,12 @@ class OnnxBackbone:
 
 def open_file(path: Path, device: torch.device) -> OnnxBackbone:  # noqa: ARG001
     """The backbone in a file, with its preprocessing from the file's metadata or from JSON beside it."""
-    try:
-        content = path.read_bytes()
-    except OSError as problem:
-        raise UserError(f"the backbone {path} cannot be read ({problem.strerror}): name an ONNX file.") from None
-    return from_bytes(content, f"onnx:{path}", path)
+    return from_bytes(content_of(path), f"onnx:{path}", path)
+
+
+def content_of(path: Path) -> bytes:
+    """The bytes of a backbone's file."""
+    return bytes_of(path, "a backbone", LARGEST, "name an ONNX file")
 
 
 def from_bytes(content: bytes, name: str, path: Path) -> OnnxBackbone:
@@ -101,7 +105,8 @@ def from_bytes(content: bytes, name: str, path: Path) -> OnnxBackbone:
         raise UserError(
             f"the backbone {path} is no ONNX file or damaged ({cause(problem)}): download it again."
         ) from None
-    if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in proto.graph.initializer):
+    tensors = (part for part in _parts(proto) if isinstance(part, onnx.TensorProto))
+    if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in tensors):
         raise UserError(f"the backbone {path} keeps its weights in other files: save it as one file.")
     metadata = {entry.key: entry.value for entry in proto.metadata_props}
     preparation, output = _preparation(path, metadata)
@@ -113,6 +118,15 @@ def from_bytes(content: bytes, name: str, path: Path) -> OnnxBackbone:
     return OnnxBackbone(name, hashlib.sha256(content).hexdigest(), licence, preparation, model, batch)
 
 
+def _parts(message: Any) -> Iterator[Any]:
+    """A protobuf message and all inside it, such as the tensors of nodes and of the graphs in them."""
+    yield message
+    for field_, value in message.ListFields():
+        if field_.message_type is not None:
+            for part in [value] if hasattr(value, "ListFields") else value:
+                yield from _parts(part)
+
+
 def _preparation(path: Path, metadata: dict[str, str]) -> tuple[Preparation, str | None]:
     """How items are prepared, and the name of the output with the features where it is given."""
     if PREPARATION in metadata:
@@ -120,18 +134,11 @@ def _preparation(path: Path, metadata: dict[str, str]) -> tuple[Preparation, str
     names = (f"{path.name}.json", f"{path.stem}.json", "preprocessor_config.json")
     for beside in (path.with_name(name) for name in names):
         if beside.is_file():
-            return from_json(_text(beside), str(beside)), None
+            return from_values(read_json(beside), str(beside)), None
     raise UserError(
         f"{path} does not say how its input is prepared: write {path.name}.json beside it, such as "
         '{"size": 224, "scale": 255, "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}.'
     )
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        raise UserError(f"{path} cannot be read as text: save it as UTF-8.") from None
 
 
 def _check_input(proto: Any, preparation: Preparation, path: Path) -> int | None:

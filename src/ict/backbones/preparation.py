@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ict.base.errors import UserError
+from ict.base.files import json_object
 from ict.data.user.image_file import square
 
 PreparedItems = Sequence[NDArray[Any]] | NDArray[Any]
@@ -92,6 +93,8 @@ class Tokens:
             raise UserError(f"{source} lacks a tokenizer or the length that texts are cut to: make the file again.")
         if not 1 <= length <= LONGEST:
             raise UserError(f"length in {source} is {length}: it must lie between 1 and {LONGEST}.")
+        if not 0 <= pad < 2**31:
+            raise UserError(f"pad in {source} is {pad}: it must be the number of a token.")
         return cls(tokenizer, length, pad)
 
     def to_json(self) -> str:
@@ -179,12 +182,11 @@ _KINDS: dict[Any, type[Preparation]] = {"tokens": Tokens, "words": Words}  # all
 
 def from_json(content: str, source: str) -> Preparation:
     """The preparation that `to_json` wrote, or a `preprocessor_config.json`."""
-    try:
-        values = json.loads(content)
-    except (ValueError, RecursionError):
-        values = None
-    if not isinstance(values, dict):
-        raise UserError(f"{source} does not hold a JSON object: give size, scale, mean and std in it.")
+    return from_values(json_object(content, source), source)
+
+
+def from_values(values: dict[str, Any], source: str) -> Preparation:
+    """The same of JSON that is parsed already."""
     kind = values.get("kind")
     return (_KINDS.get(kind, Pixels) if isinstance(kind, str) else Pixels).from_dict(values, source)
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from ict.backbones.preparation import Pixels
 from ict.backbones.torch_backbone import TorchBackbone, state_digest
 from ict.base.errors import UserError
-from ict.base.reading import cause
+from ict.base.reading import cause, check_file
 
 
 def open_network(spec: str, device: torch.device) -> TorchBackbone:
@@ -38,6 +38,7 @@ def open_network(spec: str, device: torch.device) -> TorchBackbone:
 
 def _weights(path: Path) -> dict[str, Tensor]:
     """Safetensors, or a state dict that holds tensors alone: nothing is unpickled."""
+    check_file(path)
     try:
         if path.suffix == ".safetensors":
             return load_file(path)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ict.base.errors import UserError
-from ict.base.reading import check_file, reading
+from ict.base.reading import bytes_of, check_file, reading
 
 LARGEST_JSON = 100_000_000  # bytes
 _LEFTOVER = re.compile(r"\..+\.(\d+)-\d+\.tmp")
@@ -126,12 +126,16 @@ def write_atomic(path: Path, content: bytes) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a file, or a UserError that names the file."""
-    with reading(path, "JSON"):
-        check_file(path, LARGEST_JSON)
-        content = json.loads(path.read_text("utf-8"), parse_int=_whole)
+    return json_object(bytes_of(path, "JSON", LARGEST_JSON), path)
+
+
+def json_object(raw: bytes | str, source: Path | str) -> dict[str, Any]:
+    """The JSON object in a string or in UTF-8, or a UserError that names its source."""
+    with reading(source, "JSON"):
+        content = json.loads(raw if isinstance(raw, str) else raw.decode(), parse_int=_whole)
         json.dumps(content, ensure_ascii=False).encode()  # half a character by its number could not be printed
     if not isinstance(content, dict):
-        raise UserError(f"{path} does not hold a JSON object.")
+        raise UserError(f"{source} does not hold a JSON object.")
     return content
 
 

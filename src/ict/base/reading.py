@@ -13,7 +13,7 @@ RATIO = 100
 
 
 @contextmanager
-def reading(path: Path, kind: str, advice: str = "repair it or write it again") -> Iterator[None]:
+def reading(path: Path | str, kind: str, advice: str = "repair it or write it again") -> Iterator[None]:
     """Turn what a parser raises inside into one UserError: `path` cannot be read as `kind`.
 
     Damaged files make parsers raise almost anything, so this catches every Exception. Wrap only the parser's call, so
@@ -52,6 +52,13 @@ def check_file(path: Path, at_most: int | None = None) -> int:
     if at_most is not None and status.st_size > at_most:
         raise UserError(f"{path} has {status.st_size:,} bytes, more than the {at_most:,} that such a file may have.")
     return status.st_size
+
+
+def bytes_of(path: Path, kind: str, at_most: int, advice: str = "repair it or write it again") -> bytes:
+    """The content of a regular file of at most so many bytes."""
+    check_file(path, at_most)
+    with reading(path, kind, advice):
+        return path.read_bytes()
 
 
 def check_unpacked(path: Path, size: int, advice: str = "write it without compression") -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from ict.backbones import open_backbone
 from ict.backbones.backbone import identity
 from ict.backbones.embedder import Embedder
-from ict.backbones.onnx_backbone import from_bytes
+from ict.backbones.onnx_backbone import content_of, from_bytes
 from ict.base.errors import UserError
 from ict.base.files import write_atomic
 from ict.engine.device import Device
@@ -73,10 +73,9 @@ class UsedBackbone:
 
     def _copy(self) -> Embedder:
         assert self.file is not None
-        try:
-            content = self.file.read_bytes()
-        except OSError:
-            raise UserError(f"{self.file} is missing: copy it there, or name the backbone by --backbone.") from None
+        if not self.file.exists():
+            raise UserError(f"{self.file} is missing: copy it there, or name the backbone by --backbone.")
+        content = content_of(self.file)
         if hashlib.sha256(content).hexdigest() != self.sha256:
             raise UserError(f"{self.file} is not the backbone that the model was fitted with: copy it there again.")
         return Embedder(from_bytes(content, self.name, self.file))
