@@ -15,7 +15,9 @@ import torch
 from PIL import Image
 from scipy.io import savemat
 
-from ict.backbones import timm_network
+from ict.backbones import hf_folder, onnx_backbone, timm_network
+from ict.backbones.preparation import Pixels, Preparation, from_json
+from ict.base.files import read_json
 from ict.data import DATASETS, cifar10
 from ict.data.array_inputs import ArrayInputs
 from ict.data.user.answers import HEADER, Answer, AnswerKind, as_lines
@@ -227,6 +229,23 @@ def _weights(folder: Path) -> None:
     torch.save({"a": torch.ones(3), "b": torch.zeros(2, 2)}, folder / "a.pt")
 
 
+def _preprocessing(folder: Path) -> None:
+    settings = {"size": 9, "scale": 255, "mean": [0.5] * 3, "std": [0.2] * 3, "layout": "nchw"}
+    (folder / "m.onnx.json").write_text(json.dumps(settings))
+
+
+def _hugging_face(folder: Path) -> None:
+    (folder / "config.json").write_text('{"max_position_embeddings": 20, "pad_token_id": 1}')
+    (folder / "tokenizer.json").write_text("{}")
+
+
+def _prepare(found: Preparation) -> None:
+    """What becomes of an image or of token ids with these settings, and the settings written and read again."""
+    items = [found.prepare(_pixels(9, 8, 3))] if isinstance(found, Pixels) else [np.array([1, 2]), np.array([3])]
+    assert len(found.batch(items)) == len(items)
+    assert from_json(found.to_json(), "itself") == found
+
+
 def _cache(folder: Path) -> None:
     _images(folder)
     _read_cached(folder)
@@ -366,6 +385,12 @@ FORMATS: dict[str, Format] = {
     "text-table": Format(_text_table, lambda f: read_data(f / "a.csv", text_column="text", embed=_embed())),
     "cache": Format(_cache, _read_cached, damaged="cache/**/*"),
     "weights": Format(_weights, lambda f: timm_network._weights(f / "a.pt")),
+    "preprocessing": Format(
+        _preprocessing, lambda f: _prepare(onnx_backbone._preparation(f / "m.onnx", {})[0]), damaged="*.json"
+    ),
+    "hf-folder": Format(
+        _hugging_face, lambda f: _prepare(hf_folder._preparation(f, read_json(f / "config.json"))), damaged="*.json"
+    ),
     "recipe": Format(_recipe, _read_recipe, _place),
     "model": Format(_model, _read_model),
     "model-signed": Format(_model, _read_model, _sign),

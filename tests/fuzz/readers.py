@@ -9,13 +9,14 @@ import ict
 COVERED: dict[str, tuple[str, ...] | str] = {
     "backbones/conversion": "a cache whose content is compared with its digest",
     "backbones/efficientnet_lite0": "weights of an installed package, compared with a digest in the code",
-    "backbones/hf_folder": "transformers reads them, from safetensors alone; tests/test_backbones.py",
+    "backbones/hf_folder": ("hf-folder",),
     "backbones/minilm": "weights of an installed package, compared with a digest in the code",
     "backbones/onnx_backbone": "tests/test_backbones.py has damaged ONNX files",
     "backbones/packaged": "files of an installed package",
-    "backbones/preparation": "tests/test_backbones.py has damaged settings",
+    "backbones/preparation": ("preprocessing",),
     "backbones/timm_network": ("weights",),
     "base/files": ("recipe", "model", "run", "shards"),
+    "base/reading": "returns bytes, which others parse",
     "base/folder_lock": "lock files, which are never parsed",
     "data/cifar10": ("cifar-binary", "cifar-pickle"),
     "data/download": "what was downloaded is compared with its digest, or is an archive unpacked with tarfile's filter",
@@ -56,7 +57,20 @@ SOURCE = Path(ict.__file__).parent
 # What reads or parses a file; a name such as loads is looked for as a call, whatever stands before it.
 PRIMITIVES = {
     *("read_json", "text_lines", "text_of", "csv_rows", "load_npy", "load_npz", "matlab_variables", "unpickled"),
-    *("load_file", "safe_open", "read_csv", "ParquetFile", "read_text", "read_bytes", "memmap", "fromfile", "loadmat"),
+    *(
+        "bytes_of",
+        "content_of",
+        "json_object",
+        "load_file",
+        "safe_open",
+        "read_csv",
+        "ParquetFile",
+        "read_text",
+        "read_bytes",
+        "memmap",
+        "fromfile",
+        "loadmat",
+    ),
     *("load_model_from_string", "InferenceSession", "from_pretrained", "RDBStorage", "Unpickler", "load", "loads"),
 }
 
