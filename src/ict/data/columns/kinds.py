@@ -60,7 +60,9 @@ def parse_columns(text: str) -> dict[str, Asked]:
 def check_asked(asked: Mapping[str, str], names: Sequence[str]) -> None:
     for name, kind in asked.items():
         if name not in names:
-            raise UserError(f"columns gives a kind, but there is no column '{name}': choose from {', '.join(map(str, names))}.")
+            raise UserError(
+                f"columns gives a kind, but there is no column '{name}': choose from {', '.join(map(str, names))}."
+            )
         if kind not in get_args(Asked):
             raise UserError(
                 f"columns gives '{name}' the unknown kind {kind}: choose from {', '.join(get_args(Asked))}."
