@@ -148,6 +148,64 @@ def test_tables_of_numbers_without_gaps_stay_as_they_are() -> None:
     assert learn_table([pandas.DataFrame({"a": [1.5, None]})], {}) is not None
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        *("%d-%m-%Y", "%d %b %Y", "%d-%b-%Y", "%m/%d/%y", "%d.%m.%Y %H:%M", "%m/%d/%Y %I:%M %p", "%Y-%m-%dT%H:%M:%S"),
+        *("%d/%m/%Y %H:%M:%S", "%Y/%m/%d %H:%M", "%Y-%m"),
+    ],
+)
+def test_dates_are_recognized_as_people_write_them(form: str) -> None:
+    moments = [datetime.datetime(2020, 1, 1) + datetime.timedelta(hours=31 * i) for i in range(60)]
+    table = learned(pandas.DataFrame({"when": [moment.strftime(form) for moment in moments]}))
+    whole = [datetime.datetime.strptime(moment.strftime(form), form) for moment in moments]
+    x = table(pandas.DataFrame({"when": [moment.strftime(form) for moment in moments]}))
+    for part in ("days", "month"):
+        expected = [
+            (m - datetime.datetime(1970, 1, 1)).total_seconds() / 86400 if part == "days" else m.month for m in whole
+        ]
+        np.testing.assert_allclose(x[:, table.features.index(f"when: {part}")], expected, rtol=1e-6)
+    assert ("when: hour" in table.features) == ("%H" in form or "%I" in form)
+
+
+@pytest.mark.parametrize("cells", [["1.2.20", "3.4.21"], ["10-20", "21-30"], ["1234-5", "4321-7"], ["100/1", "101/12"]])
+def test_codes_and_ranges_are_no_dates(cells: list[str]) -> None:
+    assert kind_of(pandas.Series(cells * 20), "a") == "category"
+
+
+def test_columns_that_cannot_be_used_say_why() -> None:
+    n = 400
+    frame = pandas.DataFrame(
+        {
+            "x": RNG.normal(size=n),
+            "wait": pandas.to_timedelta(np.arange(n), unit="h"),
+            "wave": np.exp(1j * np.arange(n)),
+            "street": [f"street {i // 2}" for i in range(n)],
+        }
+    )
+    why = dict(learned(frame).left_out)
+    assert why == {
+        "wait": "cells of a type that cannot be used",
+        "wave": "cells of a type that cannot be used",
+        "street": "no category in enough rows",
+    }
+    assert dict(learned(frame.assign(street="Main"), street="category").left_out)["street"] == "constant"
+
+
+def test_tables_that_are_almost_tables() -> None:
+    gaps = np.where(RNG.random((40, 2)) < 0.2, np.nan, RNG.normal(size=(40, 2)))
+    levels = pandas.MultiIndex.from_tuples([("a", "x"), ("a", "y")])
+    assert learned(pandas.DataFrame(gaps, columns=levels)).names == ("('a', 'x')", "('a', 'y')")
+    with pytest.raises(UserError, match="an array in each cell of the column 'm'"):
+        as_frame(np.zeros(20, dtype=[("a", "f4"), ("m", "f4", (2,))]))
+
+    class Lazy:  # like polars' lazy frame
+        def collect_schema(self) -> None: ...
+
+    with pytest.raises(UserError, match=r"collect\(\)"):
+        learn_table([Lazy()], {})
+
+
 def test_every_library_gives_the_same_numbers() -> None:
     frame = a_frame()
     expected = learned(frame)
@@ -212,7 +270,7 @@ def test_a_table_that_changed_is_one_sentence() -> None:
         table(frame.assign(job=3))
     with pytest.raises(UserError, match="'soon' instead of a date in the column 'when'"):
         table(frame.assign(when="soon"))
-    with pytest.raises(UserError, match="'maybe' instead of"):
+    with pytest.raises(UserError, match="'maybe' instead of true or false in the column 'member' in row 0: correct"):
         table(frame.assign(member="maybe"))
 
 

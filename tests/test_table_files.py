@@ -60,6 +60,38 @@ def test_words_stay_as_they_are_written_in_every_piece(tmp_path: Path, monkeypat
     )
 
 
+@pytest.mark.parametrize(("separator", "decimal"), [(";", ","), (";", "."), ("\t", ".")])
+def test_spreadsheets_may_write_semicolons_and_decimal_commas(separator: str, decimal: str, tmp_path: Path) -> None:
+    frame = labeled().assign(price=np.arange(N) / 8, note='one, "two"; three')
+    expected = read_data(written(tmp_path / "t.csv", frame))
+    other = tmp_path / "other.csv"
+    frame.to_csv(other, index=False, sep=separator, decimal=decimal, encoding="utf-8-sig")
+    found = read_data(other)
+    assert found.table == expected.table and found.y.tolist() == expected.y.tolist()
+    np.testing.assert_array_equal(found.x, expected.x)
+
+
+def test_another_encoding_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    labeled().assign(job="Bäcker").to_csv(path, index=False, encoding="latin-1")
+    with pytest.raises(UserError, match=r"t\.csv cannot be read as a table .*: .* a CSV in UTF-8\."):
+        read_data(path)
+
+
+def test_what_stands_beside_a_column_of_texts_is_said_to_be_unused(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", labeled().assign(note="some words"))
+
+    class Lengths:
+        def texts(self, texts: list[str], *_: object) -> Any:
+            return np.array([[len(text)] for text in texts], np.float32)
+
+    data = read_data(path, text_column="note", embed=Lengths())  # type: ignore[arg-type]
+    assert (
+        data.remarks[0]
+        == "6 other columns were not used, only the text 'note': 'age', 'job', 'when', 'member', 'id' and 1 more"
+    )
+
+
 def test_subsets_get_the_features_of_the_training_table(tmp_path: Path) -> None:
     frame = labeled()
     frame.label = frame.label.fillna("old")

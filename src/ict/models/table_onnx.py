@@ -73,9 +73,12 @@ def _encoder(onnx: Any, table: TableInputs) -> Any:
         parts += last
     nodes.append(helper.make_node("Concat", parts, [FEATURES], axis=1))
     output = helper.make_tensor_value_info(FEATURES, kinds.FLOAT, ["batch", len(table.features)])
-    axes = helper.make_tensor("columns/axis", kinds.INT64, [1], [1])
-    one = helper.make_tensor("columns/one", kinds.FLOAT, [], [1.0])
-    graph = helper.make_graph(nodes, "columns", inputs, [output], [axes, one])
+    shared = [
+        helper.make_tensor("columns/axis", kinds.INT64, [1], [1]),
+        helper.make_tensor("columns/one", kinds.FLOAT, [], [1.0]),
+    ]
+    rest = any(isinstance(column, Category) and column.rest for column in table.columns)
+    graph = helper.make_graph(nodes, "columns", inputs, [output], shared if rest else [])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(_ML, _ML_OPSET)])
 
 

@@ -9,7 +9,13 @@ from numpy.typing import NDArray
 Mask = NDArray[np.bool_]
 ISO = "ISO8601"
 # A day and a month in figures can be exchanged, so a format is right only if it fits every cell.
-DATE_FORMATS = (ISO, "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%Y/%m/%d")
+_DAYS = (
+    *("%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y"),
+    *("%d %b %Y", "%d-%b-%Y", "%m/%d/%y", "%d/%m/%y"),
+)
+_CLOCKS = ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p")
+_MOMENTS = tuple(f"{day} {clock}" for day in _DAYS for clock in _CLOCKS)
+DATE_FORMATS = (ISO, *_DAYS, *_MOMENTS)
 GAPS = (
     "",
     "?",
@@ -100,9 +106,9 @@ def times(column: Any, form: str) -> tuple[NDArray[np.datetime64], Mask]:
 def date_format(different: list[str]) -> str | None:
     """The first format in which all of these words are dates."""
     present = [text for text in different if not is_gap(text)]
-    if not present or not all(text[:1].isdigit() and len(text) >= 8 and not text.isdigit() for text in present[:50]):
+    if not present or not all(text[:1].isdigit() and len(text) >= 7 and not text.isdigit() for text in present[:50]):
         return None
-    for form in DATE_FORMATS:
+    for form in (ISO, *(_MOMENTS if ":" in present[0] else _DAYS)):
         for some in (present[:50], present):  # most columns are no dates, which the first cells show
             read = _pandas().to_datetime(_series(some), format=form, errors="coerce", utc=True)
             if read.isna().any():

@@ -19,6 +19,8 @@ def is_table(x: object) -> bool:
     """Whether an object has named columns: a frame of pandas or polars, an Arrow table or NumPy records."""
     if isinstance(x, np.ndarray):
         return x.dtype.names is not None and x.ndim == 1
+    if hasattr(x, "collect_schema"):  # polars, whose lazy frames warn where they are asked for their columns
+        return True
     return hasattr(x, "columns") and (hasattr(x, "iloc") or hasattr(x, "to_pandas"))
 
 
@@ -26,7 +28,11 @@ def as_frame(x: Any, what: str = "X") -> Any:
     """A table as a data frame whose columns have different strings as names."""
     pandas = pandas_for(f"the table {what}")
     if isinstance(x, np.ndarray):
+        if arrays := [name for name in x.dtype.names or () if x.dtype[name].shape]:
+            raise UserError(f"{what} has an array in each cell of the column '{arrays[0]}': give its numbers columns.")
         x = pandas.DataFrame({name: x[name] for name in x.dtype.names or ()})
+    elif not hasattr(x, "iloc") and not hasattr(x, "to_pandas"):
+        raise UserError(f"{what} is a lazy frame, which has no rows yet: give what its collect() returns.")
     elif not hasattr(x, "iloc"):
         try:
             x = x.to_pandas()
@@ -34,7 +40,7 @@ def as_frame(x: Any, what: str = "X") -> Any:
             raise UserError(
                 f"{what} cannot become a data frame of pandas ({problem}): install what it names."
             ) from None
-    frame = x.rename(columns=str)
+    frame = x.set_axis([str(name) for name in x.columns], axis=1)
     check_names([*frame.columns], what)
     return frame
 

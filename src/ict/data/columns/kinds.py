@@ -32,6 +32,8 @@ def kind_of(column: Any, name: str) -> Kind:
         n_different, n_cells = int(column.nunique()), int(column.notna().sum())
     except TypeError:  # such as lists, which cannot be compared
         return "unusable"
+    if column.dtype.kind in "cm":  # complex numbers and durations
+        return "unusable"
     if n_different == 0 or (n_different == 1 and 1 < n_cells == len(column)):
         return "constant"
     if pandas.api.types.is_bool_dtype(column):

@@ -22,6 +22,7 @@ _WHY = {  # a column is left out
     "text": "free text",
     "ignore": "as asked",
     "unusable": "cells of a type that cannot be used",
+    "category": "no category in enough rows",
 }
 
 
@@ -53,7 +54,8 @@ def learn(frame: Any, kinds: Mapping[str, Kind]) -> TableInputs:
     for name, kind in kinds.items():
         column = _learn_column(frame[name], name, kind) if kind in USED else None
         if column is None:
-            left_out.append((name, _WHY.get(kind, _WHY["constant"])))
+            rare = kind == "category" and frame[name].nunique() > 1
+            left_out.append((name, _WHY[kind if rare or kind not in USED else "constant"]))
         else:
             columns.append(column)
     if not columns:

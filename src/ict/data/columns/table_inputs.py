@@ -183,13 +183,18 @@ class TableInputs:
         x, bad = self.encode(frame)
         for name, mask in bad.items():
             row = int(np.argmax(mask))
-            raise UserError(f"the table has {self.problem(name, frame[name].iloc[row])} in row {row}.")
+            raise UserError(
+                f"the table has {self.problem(name, frame[name].iloc[row])} in row {row}: correct or remove it, or fit "
+                "with another kind for the column (columns=)."
+            )
         return x
 
     def problem(self, name: str, cell: object) -> str:
         """What is wrong with a cell, and what to do."""
         column = next(column for column in self.columns if column.name == name)
-        kind = {Number: "a finite number", Date: "a date"}.get(type(column), "a category")
+        kind = "a date" if isinstance(column, Date) else "a finite number"
+        if isinstance(column, Number) and column.boolean:
+            kind = "true or false"
         return f"'{str(cell)[:60]}' instead of {kind} in the column '{name}'"
 
     def to_config(self) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from ict.data.user.remarks import listed
 
 CHUNK = 65536  # rows read at a time
 _MARK = "\0"  # before the label while a CSV is read
+_SAMPLE = 65536  # characters of a CSV that show how it is written
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def table_columns(path: Path) -> list[str]:
         if is_parquet(path):
             frame = _parquet(path).schema_arrow.empty_table().to_pandas()
         else:
-            frame = pandas.read_csv(path, nrows=0, index_col=False)
+            frame = pandas.read_csv(path, nrows=0, index_col=False, **_written(path))
         names = [str(name) for name in frame.columns]
     check_names(names, path)
     return names
@@ -110,7 +111,7 @@ def _frames(path: Path, cells: Cells, skip_bad: bool, chunk: int, too_wide: set[
     with _table(path):
         wide = "warn" if skip_bad else "error"
         options = {"index_col": False, "low_memory": False, "chunksize": chunk, "on_bad_lines": wide} | cells.options
-        reader = pandas.read_csv(path, **options)
+        reader = pandas.read_csv(path, **options, **_written(path))
         with reader:
             frame: Any = None
             more = True
@@ -128,6 +129,16 @@ def _frames(path: Path, cells: Cells, skip_bad: bool, chunk: int, too_wide: set[
                 yield frame
 
 
+def _written(path: Path) -> dict[str, str]:
+    """How a CSV separates cells, by its header, and decimals: some spreadsheets write semicolons and commas."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        sample = file.read(_SAMPLE)
+    header, _, rows = re.sub(r'"[^"]*"', "", sample).partition("\n")
+    separator = max(",;\t", key=header.count)
+    points = re.search(rf"(?:^|[{separator}])-?\d+\.\d+(?:[{separator}\n]|$)", rows, re.MULTILINE)
+    return {"sep": separator, "decimal": "," if separator == ";" and not points else "."}
+
+
 def _parquet(path: Path) -> Any:
     try:
         return importlib.import_module("pyarrow.parquet").ParquetFile(path)
@@ -136,4 +147,4 @@ def _parquet(path: Path) -> Any:
 
 
 def _table(path: Path) -> AbstractContextManager[None]:
-    return reading(path, "a table", "repair it or save it again")
+    return reading(path, "a table", "repair it or save it again, a CSV in UTF-8")

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ict.base.errors import UserError
-from ict.data.labels import whole_numbers
+from ict.data.labels import find_label_column, whole_numbers
 from ict.data.user.folder_files import class_folders, empty_classes, files_in, ignored, refuse
 from ict.data.user.label_file import folder_labels
 from ict.data.user.records import (
@@ -21,7 +21,8 @@ from ict.data.user.records import (
     digest,
     label_strings,
 )
-from ict.data.user.remarks import listed, rows_left_out, unlabeled_rows
+from ict.data.user.remarks import counted, listed, rows_left_out, unlabeled_rows
+from ict.data.user.table_file import table_columns
 from ict.data.user.tables import text_blocks
 
 ITEMS: Items = "texts"
@@ -68,8 +69,17 @@ def _from_table(path: Path, options: ReadOptions) -> tuple[list[str], UserData]:
     """The texts, and their data without features."""
     blocks = list(text_blocks(path, options.text_column, options.label_column, options.skip_bad))
     texts, labels, names, bad = ([value for block in blocks for value in block[i]] for i in range(4))
-    remarks = (*rows_left_out(bad), *unlabeled_rows(labels))
+    remarks = (*_beside(path, options), *rows_left_out(bad), *unlabeled_rows(labels))
     return texts, UserData(_NO_FEATURES, whole_numbers(label_strings(labels)), tuple(names), remarks)
+
+
+def _beside(path: Path, options: ReadOptions) -> list[str]:
+    """A remark on the columns of a table that are neither texts nor labels."""
+    rest = [name for name in table_columns(path) if name != options.text_column]
+    used = (options.label_column or find_label_column(rest), options.group_column)
+    unused = [f"'{name}'" for name in rest if name not in used]
+    were = counted(len(unused), "other column was", "other columns were")
+    return [f"{were} not used, only the text '{options.text_column}': {listed(unused)}"] if unused else []
 
 
 def _from_folder(path: Path, options: ReadOptions) -> tuple[list[str], UserData]:
