@@ -1,39 +1,44 @@
 """The paper's own claims about ICT, measured on digits and on two moons over several seeds.
 
-    python research/paper_claims.py --out results/paper-claims.json --picture docs/img/paper-claims.png
+    python research/paper_claims.py --seeds 20 --out results/paper-claims.json
 
-For each seed it trains supervised training, ICT, ICT without interpolation (lambda is 0 or 1, all else the same: the
-same teacher, weight and updates), and on digits the mean teacher and VAT. Runs are kept in --work, so the same command
-continues. Then it measures on the unlabeled points, of which no method saw a label:
+tools/render.py writes docs/claims.md and its picture from that file. For each seed it trains supervised training, ICT,
+ICT without interpolation (lambda is 0 or 1, all else the same: the same teacher, weight and updates), and on digits the
+mean teacher and VAT. Runs are kept in --work, so the same command continues. Then it measures on the unlabeled points,
+of which no method saw a label:
 
 - the margin: the distance to the decision boundary, by DeepFool's steps (Moosavi-Dezfooli et al., 2016);
 - the density at the boundary: where a segment between two points that are classified differently crosses it, the
   distance to the tenth nearest unlabeled point, as a multiple of the median of that distance at unlabeled points; above
   1 the density is lower;
 - the same at nearest boundary points, those that the margin's steps end at;
-- the shares of the paper's three cases of pairs, for several numbers of clusters, and the density in their middles.
+- the shares of the paper's three cases of pairs, for several numbers of clusters, and the density in their middles;
+- the cost of an update, all methods in turns in one process.
 """
 
 import argparse
 import json
 import multiprocessing
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
-from claims_picture import draw
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 from sklearn.cluster import SpectralClustering
 from torch import Tensor, nn
 
+from ict.engine.device import untouched_globals
+from ict.engine.step import update
 from ict.experiment.live_table import watch
 from ict.experiment.pool import THREADS, Task, run_all
-from ict.experiment.prepare import load_data
+from ict.experiment.prepare import load_data, prepare
 from ict.experiment.provenance import provenance
 from ict.experiment.run import default_folder, train
 from ict.experiment.run_folder import Folder
@@ -44,6 +49,7 @@ Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 UNMIXED = "algorithm.alpha=1e-6"  # lambda ~ Beta(1e-6, 1e-6) is 0 or 1
 N_PAIRS, N_NEIGHBORS = 2000, 10
+ROUNDS, UPDATES = 9, 20  # of the updates that are timed
 STEPS = 50  # of DeepFool, after which a point counts as unreached
 CLUSTERS = {"digits-100": (10, 20, 40), "moons": (2, 4, 8)}
 
@@ -62,7 +68,6 @@ class Run:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--picture", type=Path)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--work", type=Path, default=Path("runs/paper-claims"))
@@ -86,10 +91,9 @@ def main() -> None:
     ]
     origin = provenance(torch.device("cpu")) | {"threads": THREADS}
     recipes = {f"{run.task} {run.method}": run.recipe.to_dict() for run in runs}
-    content = {"seeds": list(range(a.seeds)), "runs": rows, "cases": pairs, **origin, "recipes": recipes}
+    cost = costs([run for run in runs if run.seed == 0])
+    content = {"seeds": list(range(a.seeds)), "runs": rows, "cases": pairs, "cost": cost, **origin, "recipes": recipes}
     a.out.write_text(json.dumps(content, indent=1) + "\n")
-    if a.picture:
-        draw(a.picture, content)
 
 
 def planned(n_seeds: int, work: Path, settings: Sequence[str] = ()) -> list[Run]:
@@ -112,6 +116,27 @@ def unmixed(recipe: Recipe) -> Recipe:
     labeled = recipe.algorithm.options["alpha_labeled"] or recipe.algorithm.options["alpha"]
     changed = change(recipe, [UNMIXED, f"algorithm.alpha_labeled={labeled:g}"])
     return replace(changed, name=f"{recipe.name}-unmixed")
+
+
+def costs(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Milliseconds of CPU an update: the median of rounds in which the methods take turns."""
+    cpu = torch.device("cpu")
+    torch.set_num_threads(THREADS)
+    times: dict[tuple[str, str], list[float]] = {(run.task, run.method): [] for run in runs}
+    with untouched_globals(cpu):
+        jobs = [prepare(run.recipe, run.seed, load_data(run.recipe, run.seed), None, cpu) for run in runs]
+        for job in jobs:
+            update(job.program, job.state)  # warms up
+        for _ in range(ROUNDS):
+            for job, of_method in zip(jobs, times.values(), strict=True):
+                began = time.process_time()
+                for _ in range(UPDATES):
+                    update(job.program, job.state)
+                of_method.append(1000 * (time.process_time() - began) / UPDATES)
+    return [
+        {"task": task, "method": method, "milliseconds": round(median(values), 3)}
+        for (task, method), values in times.items()
+    ]
 
 
 # --- what is measured of a network --------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import numpy as np
 import paper_claims
 import pytest
 import torch
+from claims_picture import draw
 from paper_claims import (
     Sparsity,
     bisected,
@@ -101,12 +102,11 @@ def test_methods_share_all_but_what_is_compared() -> None:
     assert ict.average == alone.average and ict.train == alone.train
 
 
-def test_the_command_writes_numbers_and_a_picture_and_continues(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_writes_numbers_and_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paper_claims, "CLUSTERS", {"moons": (2,)})
+    monkeypatch.setattr(paper_claims, "ROUNDS", 2)
     monkeypatch.setattr(paper_claims, "planned", lambda *words: planned(*words)[-3:-1])
-    words = ["--out", str(tmp_path / "x.json"), "--picture", str(tmp_path / "x.png"), "--work", str(tmp_path / "work")]
+    words = ["--out", str(tmp_path / "x.json"), "--work", str(tmp_path / "work")]
     words += ["--seeds", "1", "--workers", "1", "--set", "train.steps=30", "--set", "eval.every=30"]
     monkeypatch.setattr("sys.argv", ["paper_claims.py", *words])
     paper_claims.main()
@@ -114,6 +114,11 @@ def test_the_command_writes_numbers_and_a_picture_and_continues(
     assert [row["method"] for row in first["runs"]] == ["ict", "ict, unmixed"] and first["cases"][0]["shares"][0][
         "clusters"
     ] == 2
+    assert [(row["method"], row["milliseconds"] > 0) for row in first["cost"]] == [
+        ("ict", True),
+        ("ict, unmixed", True),
+    ]
+    draw(tmp_path / "x.png", first)
     with Image.open(tmp_path / "x.png") as picture:
         assert picture.size[0] > 1500
     paper_claims.main()

@@ -14,6 +14,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 import backbone_tables
+import claim_tables
 import claims
 import labeling_tables
 import measured
@@ -33,6 +34,7 @@ from ict.paper.table import markdown
 
 DOCUMENTS = (
     "README.md",
+    "docs/claims.md",
     "docs/moons.md",
     "docs/comparison.md",
     "docs/performance.md",
@@ -313,6 +315,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     **on_vectors.BLOCKS,
     **labeling_tables.BLOCKS,
     **claims.BLOCKS,
+    **claim_tables.BLOCKS,
 }
 
 
@@ -336,6 +339,7 @@ def main() -> None:
     if "--check" not in sys.argv:
         measured.draw_pictures(published.read_runs())
         labeling_tables.draw(measured.PICTURES)
+        claim_tables.draw(measured.PICTURES)
     if stale:
         print("changed: " + ", ".join(stale))
     sys.exit(bool(stale) and "--check" in sys.argv)

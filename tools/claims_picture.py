@@ -1,6 +1,7 @@
 """The picture of results/paper-claims.json."""
 
 from collections.abc import Callable
+from math import isnan, nan
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -12,9 +13,9 @@ from ict.paper.difference import of_mean
 
 PANELS: tuple[tuple[str, Callable[[dict[str, Any]], float]], ...] = (
     ("test error (%)", lambda row: 100 * row["test_error"]),
-    ("median margin of unlabeled points", lambda row: row["margin"]["median"]),
-    ("sparsity where segments cross the boundary", lambda row: row["sparsity_crossing"]["median"]),
-    ("sparsity at the nearest boundary points", lambda row: row["sparsity_nearest"]["median"]),
+    ("median margin of unlabeled points", lambda row: _median(row["margin"])),
+    ("sparsity where segments cross the boundary", lambda row: _median(row["sparsity_crossing"])),
+    ("sparsity at the nearest boundary points", lambda row: _median(row["sparsity_nearest"])),
 )
 
 
@@ -32,7 +33,7 @@ def draw(path: Path, content: dict[str, Any]) -> None:
         for (title, value), axes in zip(PANELS, line, strict=True):
             for y, name in enumerate(names):
                 rows = [row for row in content["runs"] if (row["task"], row["method"]) == (task, name)]
-                _dots(axes, y, [value(row) for row in rows])
+                _dots(axes, y, [found for row in rows if not isnan(found := value(row))])
             axes.set_xlabel(title)
             axes.grid(alpha=0.3)
         line[0].set_yticks(range(len(names)), names)
@@ -41,7 +42,14 @@ def draw(path: Path, content: dict[str, Any]) -> None:
     figure.savefig(path, dpi=110)
 
 
+def _median(quantiles: dict[str, float] | None) -> float:
+    """Not a number of a network without a boundary."""
+    return quantiles["median"] if quantiles else nan
+
+
 def _dots(axes: Axes, y: float, values: list[float]) -> None:
+    if not values:
+        return
     axes.scatter(values, [y] * len(values), s=24, color="tab:blue", alpha=0.6, linewidths=0, zorder=3)
     axes.scatter([fmean(values)], [y], marker="|", s=220, linewidths=2, color="black", zorder=2)
     if bounds := of_mean(values):
