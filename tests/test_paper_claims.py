@@ -105,6 +105,7 @@ def test_methods_share_all_but_what_is_compared() -> None:
 def test_the_command_writes_numbers_and_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paper_claims, "CLUSTERS", {"moons": (2,)})
     monkeypatch.setattr(paper_claims, "ROUNDS", 2)
+    monkeypatch.setattr(paper_claims, "UPDATES", 3)
     monkeypatch.setattr(paper_claims, "planned", lambda *words: planned(*words)[-3:-1])
     words = ["--out", str(tmp_path / "x.json"), "--work", str(tmp_path / "work")]
     words += ["--seeds", "1", "--workers", "1", "--set", "train.steps=30", "--set", "eval.every=30"]
