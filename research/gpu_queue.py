@@ -4,8 +4,8 @@
     python research/gpu_queue.py --data-dir DIR --minutes 9      # from the top; the same command continues
     python research/gpu_queue.py --data-dir DIR --only 3         # one entry; --from 3: that one and those after it
 
-Each finished run is a file in --results, and is not repeated. A run that the time limit or a crash ends continues from
-its checkpoint in --work.
+Each finished run or comparison is a file in --results, and is not repeated. A run that the time limit or a crash ends
+continues from its checkpoint in --work.
 """
 
 import argparse
@@ -21,8 +21,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from math import isnan
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import torch
 
@@ -34,6 +37,7 @@ from ict.experiment.live_table import watch
 from ict.experiment.pool import Task, run_all
 from ict.experiment.provenance import provenance
 from ict.experiment.result import Result, is_of
+from ict.paper.compare import compare
 from ict.recipes import RECIPES
 from ict.recipes.program import PROGRAM
 from ict.recipes.recipe import Recipe, change
@@ -75,6 +79,28 @@ class Entry:
     minutes: int
     runs: Callable[[Known], Sequence[Run]] = lambda _: ()
     suite: bool = False  # the tests that need a GPU
+    comparison: "Comparison | None" = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Tuned methods of a task with `seeds` seeds each; then the best by validation, and ICT, with `more` seeds."""
+
+    task: str
+    settings: tuple[str, ...]
+    methods: str | None = None  # none: those of the paper
+    tune: int = 1
+    seeds: int = 3
+    best: int = 5
+    more: int = 5
+
+    @property
+    def command(self) -> str:
+        words = ["ict", "compare", self.task, "--tune", str(self.tune), "--seeds", str(self.seeds), "--data-dir", "DIR"]
+        return shlex.join([*words, *(word for setting in self.settings for word in ("--set", setting))])
+
+    def files(self, results: Path) -> tuple[Path, Path]:
+        return results / f"compare-{self.task}.json", results / f"compare-{self.task}-best.json"
 
 
 # --- the entries --------------------------------------------------------------------------------------------------
@@ -154,6 +180,13 @@ ENTRIES = (
         _few_labels,
     ),
     Entry(4, "SGD without the mean teacher", "the ablation as the paper has it", 11, _no_teacher),
+    Entry(
+        5,
+        "the comparison on CIFAR-10, 3 seeds: grids that bracket, an average and dropout for all; 5 seeds of the best",
+        "an honest table",
+        100,
+        comparison=Comparison("cifar10-4000-fair", ("network.dropout=0.5",)),
+    ),
     Entry(6, "FixMatch and FreeMatch, once they are among the recipes", "what the field has since", 60, _later_methods),
     Entry(7, "ICT for 240 s with Muon", "accuracy", 12, _with_muon),
 )
@@ -217,6 +250,8 @@ def run_queue(entries: Sequence[Entry], place: Place, seconds: float) -> bool:
                 print(f"{entry.number}. {entry.title}", flush=True)
                 if entry.suite:
                     _suite(place, end - time.monotonic())
+                if entry.comparison:
+                    _compare(entry.comparison, place)
                 while runs := [run for run in entry.runs(place.known) if place.known(run) is None]:
                     _train(runs, place)
     except (KeyboardInterrupt, subprocess.TimeoutExpired):
@@ -238,6 +273,35 @@ def _train(runs: Sequence[Run], place: Place) -> None:
             seen.finished(index, result)
 
         run_all(tasks, place.workers, seen.progress, finished, keep_diverged=True)
+
+
+def _compare(wanted: Comparison, place: Place) -> None:
+    """Both comparisons, each unless its file is there. The second one goes on with the runs of the first."""
+    everyone, best = wanted.files(place.results)
+    same = partial(
+        compare,
+        wanted.task,
+        place.work / f"compare-{wanted.task}",
+        settings=(*place.settings, *wanted.settings),
+        tune=wanted.tune,
+        device="cuda" if torch.cuda.is_available() else "cpu",
+        mode=place.mode,
+        data_dir=place.data_dir,
+        workers=place.workers,
+    )
+    if not everyone.exists():
+        write_json(everyone, same(wanted.methods, n_seeds=wanted.seeds))
+    if not best.exists():
+        names = best_methods(read_json(everyone), wanted.best)
+        write_json(best, same(",".join(names), n_seeds=wanted.more))
+
+
+def best_methods(summary: dict[str, Any], n: int) -> list[str]:
+    """The methods with the least mean validation errors, and ICT. Those of which a seed diverged come last."""
+    errors = {
+        row["method"]: [1.0 if e is None or isnan(e) else e for e in row["valid_error"]] for row in summary["rows"]
+    }
+    return sorted({*sorted(errors, key=lambda method: fmean(errors[method]))[:n], "ict"})
 
 
 def _suite(place: Place, seconds: float) -> None:
@@ -278,6 +342,9 @@ def _described(entry: Entry, place: Place) -> str:
     lines = [f"{entry.number}. {entry.title} ({entry.minutes} minutes): {entry.why}"]
     if entry.suite:
         lines.append(f"   [{'done' if _suite_passed(place) else '-'}] pytest -m gpu")
+    if entry.comparison:
+        done = all(path.exists() for path in entry.comparison.files(place.results))
+        lines.append(f"   [{'done' if done else '-'}] {entry.comparison.command}")
     for run in entry.runs(place.known):
         mark = "-" if place.known(run) is None else "done"
         lines.append(f"   [{mark}] {run.command}{'' if run.test else '  # validation only'}")

@@ -11,7 +11,7 @@ from typing import Any
 
 import gpu_queue
 import pytest
-from gpu_queue import ENTRIES, Place, Run, best_candidate, run_queue
+from gpu_queue import ENTRIES, Comparison, Place, Run, best_candidate, run_queue
 
 from ict.base.interrupts import stops_interrupt
 from ict.recipes import RECIPES
@@ -92,6 +92,26 @@ def test_candidates_never_see_the_test_set_and_the_best_one_is_run_with_fresh_se
     assert len(chosen) == 16 and all(result["test_error"] is None for result in chosen)
     fresh = [(r["recipe"], r["seed"]) for name, r in made.items() if "-valid-" not in name]
     assert sorted(fresh) == sorted((f"svhn-{n}/ict-fast", seed) for n in (250, 500) for seed in range(3, 13))
+
+
+def test_methods_are_compared_and_the_best_of_them_with_more_seeds(tmp_path: Path) -> None:
+    here = place(tmp_path, "train.steps=2", "eval.every=2")
+    wanted = Comparison("digits-100", ("network.dropout=0.5",), "supervised,mixup,ict", seeds=1, best=1, more=2)
+    assert run_queue([replace(OF[5], comparison=wanted)], here, 600)
+    everyone, best = (json.loads(path.read_text()) for path in wanted.files(here.results))
+    assert [row["method"] for row in everyone["rows"]] == ["supervised", "mixup", "ict"]
+    assert {row["method"] for row in best["rows"]} == {*gpu_queue.best_methods(everyone, 1)} and best["seeds"] == [0, 1]
+    assert all(recipe["network"]["dropout"] == 0.5 for recipe in everyone["recipes"].values())
+    assert everyone["tuning"]["seeds"] == [100] and min(map(len, everyone["tuning"]["methods"].values())) >= 1
+    written = {path: path.stat().st_mtime_ns for path in wanted.files(here.results)}
+    assert run_queue([replace(OF[5], comparison=wanted)], here, 600)
+    assert written == {path: path.stat().st_mtime_ns for path in wanted.files(here.results)}
+
+
+def test_the_best_methods_are_those_of_validation_and_ict() -> None:
+    errors = {"a": [0.3, 0.1], "b": [0.0, float("nan")], "c": [0.3, 0.2], "ict": [0.9, 0.9]}
+    rows = [{"method": method, "valid_error": of} for method, of in errors.items()]
+    assert gpu_queue.best_methods({"rows": rows}, 2) == ["a", "c", "ict"]
 
 
 def test_what_was_stopped_continues_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
