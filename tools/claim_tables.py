@@ -178,12 +178,15 @@ def _measured(block: Callable[[], str]) -> str:
     return block()
 
 
+def _summary() -> str:
+    return f"{verdicts()}\n\n{facts()}\n\n![errors, margins, sparsity](img/{FILE}.png)"
+
+
+def _details(task: str) -> str:
+    return f"{differences(task)}\n\n{values(task)}\n\n{pairs(task)}"
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
-    "claims": partial(_measured, lambda: f"{verdicts()}\n\n{facts()}\n\n![errors, margins, sparsity](img/{FILE}.png)"),
-    **{
-        f"claims-{task}": partial(
-            _measured, lambda task=task: f"{differences(task)}\n\n{values(task)}\n\n{pairs(task)}"
-        )
-        for task in TASKS
-    },
+    "claims": partial(_measured, _summary),
+    **{f"claims-{task}": partial(_measured, partial(_details, task)) for task in TASKS},
 }
