@@ -63,7 +63,7 @@ def test_words_stay_as_they_are_written_in_every_piece(tmp_path: Path, monkeypat
 @pytest.mark.parametrize(("separator", "decimal"), [(";", ","), (";", "."), ("\t", ".")])
 def test_spreadsheets_may_write_semicolons_and_decimal_commas(separator: str, decimal: str, tmp_path: Path) -> None:
     frame = labeled().assign(price=np.arange(N) / 8, note='one, "two"; three')
-    expected = read_data(written(tmp_path / "t.csv", frame))
+    expected = read_data(save_table(tmp_path / "t.csv", frame))
     other = tmp_path / "other.csv"
     frame.to_csv(other, index=False, sep=separator, decimal=decimal, encoding="utf-8-sig")
     found = read_data(other)
@@ -79,7 +79,7 @@ def test_another_encoding_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_what_stands_beside_a_column_of_texts_is_said_to_be_unused(tmp_path: Path) -> None:
-    path = written(tmp_path / "t.csv", labeled().assign(note="some words"))
+    path = save_table(tmp_path / "t.csv", labeled().assign(note="some words"))
 
     class Lengths:
         def texts(self, texts: list[str], *_: object) -> Any:

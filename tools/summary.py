@@ -111,8 +111,8 @@ def paper_results() -> str:
         in {verdicts.count("higher")}. The fast recipes are our own: no weight norm, on CIFAR-10 no ZCA and shifts by 4
         reflected pixels where the paper has 2 of zeros ({padding()} points in one short validation run), and some
         settings came from runs judged by test error. Tuned again after their test errors were known, on the same seeds:
-        {measured.tuned_again(runs)}. `cifar10-4000/ict` mostly follows the paper's text; `cifar10-4000/ict-program`, the authors'
-        program, has never been run ([docs/deviations.md](docs/deviations.md)). {measured.authors_time()} Every run, its
+        {measured.tuned_again(runs)}. `cifar10-4000/ict` mostly follows the paper's text; `cifar10-4000/ict-program`,
+        the authors' program, has never been run ([docs/deviations.md](docs/deviations.md)). {measured.authors_time()} Every run, its
         limits and what is unknown: [docs/results.md](docs/results.md).""")
 
 
