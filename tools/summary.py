@@ -112,8 +112,8 @@ def paper_results() -> str:
         reflected pixels where the paper has 2 of zeros ({padding()} points in one short validation run), and some
         settings came from runs judged by test error. Tuned again after their test errors were known, on the same seeds:
         {measured.tuned_again(runs)}. `cifar10-4000/ict` mostly follows the paper's text; `cifar10-4000/ict-program`,
-        the authors' program, has never been run ([docs/deviations.md](docs/deviations.md)). {measured.authors_time()} Every run, its
-        limits and what is unknown: [docs/results.md](docs/results.md).""")
+        the authors' program, has never been run ([docs/deviations.md](docs/deviations.md)). {measured.authors_time()}
+        Every run, its limits and what is unknown: [docs/results.md](docs/results.md).""")
 
 
 def other_methods() -> str:
