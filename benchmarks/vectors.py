@@ -76,7 +76,7 @@ def measure(
     for name, model in {
         "forest": RandomForestClassifier(100, random_state=cell.seed),
         "trees": ExtraTreesClassifier(100, random_state=cell.seed),
-        "logistic": LogisticRegression(C=100.0 if kind == "features" else 1.0, max_iter=1000),
+        "logistic": LogisticRegression(C=10 / x.shape[1] if kind == "features" else 1.0, max_iter=1000),
     }.items():
         with timed(seconds, name):
             model.fit(inputs[known].clip(-8, 8), labels[known])

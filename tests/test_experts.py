@@ -155,3 +155,15 @@ def test_a_class_without_a_label_and_no_trees_are_mistakes() -> None:
         Experts(trees=SMALL).fit(X, labels, 4, 0)
     with pytest.raises(UserError, match="trees is 0"):
         Experts(trees=0)
+
+
+@pytest.mark.parametrize("n_folds", [0, 5])
+def test_logistic_regression_of_features_is_that_of_rows_of_length_1(n_folds: int) -> None:
+    X, labels, _ = table()
+    unit = np.random.default_rng(0).normal(size=(len(X), 40)) + X.repeat(10, 1)
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    opinion = Experts(kind="features").fit(np.float32(unit * np.sqrt(40)), labels, 3, 0, n_folds=n_folds)
+    reference = LogisticRegression(C=3, tol=1e-8).fit(unit[labels >= 0], labels[labels >= 0]).predict_proba(unit)
+    temperature = opinion.temperatures["logistic"]
+    assert temperature < 0.8  # such a small C leaves the probabilities too even
+    np.testing.assert_allclose(opinion.probs["logistic"], tempered(reference, temperature), atol=1e-3)

@@ -11,7 +11,8 @@ from ict.base.array_types import Array
 Predictor = Callable[[Array], Array]
 """From inputs [n, features] to class probabilities [n, classes]."""
 
-_WEAK, _STRONG = 1.0, 100.0  # C for standardized tables; for features, whose low-variance directions are informative
+_TABLE = 1.0  # C for standardized tables
+_UNIT = 3.0  # C for features of length 1: with few labels a larger one follows chance, most of all on texts
 
 
 def logistic(inputs: Array, labels: Array, seed: int, *, features: bool) -> Predictor:
@@ -33,7 +34,8 @@ def logistic_layer(inputs: Array, labels: Array, *, features: bool) -> tuple[Arr
 def _logistic(inputs: Array, labels: Array, features: bool) -> Any:
     from sklearn.linear_model import LogisticRegression
 
-    return _fitted(LogisticRegression(C=_STRONG if features else _WEAK, max_iter=1000), inputs, labels)
+    c = _UNIT / inputs.shape[1] if features else _TABLE  # they have the length sqrt(f)
+    return _fitted(LogisticRegression(C=c, max_iter=1000), inputs, labels)
 
 
 def trees(inputs: Array, labels: Array, seed: int, *, n_trees: int) -> Predictor:

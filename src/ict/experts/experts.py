@@ -30,6 +30,7 @@ MEMBERS: dict[Kind, tuple[str, ...]] = {
 }
 _FOLDS = 5
 _FAR = 8.0  # inputs are clipped at this many deviations from the mean
+_FLAT = 0.15  # the temperature of logistic regression on features without folds: its small C leaves probabilities too even
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class Experts:
             return self._probabilities(name, rows, labels, of, seed, neighbors)
 
         folds, held_out = _folds(names, labels, seed, ask, groups, n_folds)
-        temperatures = dict.fromkeys(names, 1.0)
+        temperatures = self._temperatures_without_folds(names)
         weights = dict.fromkeys(names, 1 / len(names))
         if folds:
             truth = labels[np.concatenate(folds)]
@@ -133,6 +134,9 @@ class Experts:
             return classical.logistic(x, y, seed, features=self.kind == "features")(rows[of])
         fit = classical.trees if name == "trees" else classical.forest
         return fit(x, y, seed, n_trees=self.trees)(rows[of])
+
+    def _temperatures_without_folds(self, names: tuple[str, ...]) -> dict[str, float]:
+        return {name: _FLAT if name == "logistic" and self.kind == "features" else 1.0 for name in names}
 
 
 def _folds(
