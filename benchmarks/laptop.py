@@ -56,16 +56,16 @@ FILE_SIDES = (1024, 768)
 FITTED, FITTED_LABELS, FITTED_SIDE = 3100, 100, 28  # images of the whole fit
 
 
-def seconds(work: Callable[[], object], repeats: int) -> float:
-    """Median CPU seconds, after one call that warms up."""
+def seconds(work: Callable[[], object], repeats: int, clock: Callable[[], float] = time.process_time) -> float:
+    """Median seconds, of the CPU unless another clock is given, after one call that warms up."""
     work()
-    return median(_timed(work) for _ in range(repeats))
+    return median(_timed(work, clock) for _ in range(repeats))
 
 
-def _timed(work: Callable[[], object]) -> float:
-    began = time.process_time()
+def _timed(work: Callable[[], object], clock: Callable[[], float]) -> float:
+    began = clock()
     work()
-    return time.process_time() - began
+    return clock() - began
 
 
 def examples(shape: tuple[int, ...], n: int) -> Array:
@@ -118,6 +118,19 @@ def updates(repeats: int) -> dict[str, Any]:
             if key in times
         }
         print(name, found[name], flush=True)
+    return found
+
+
+def cores(repeats: int) -> dict[str, Any]:
+    """What an update gains in elapsed time from all cores, with the threads that training chooses for itself."""
+    found: dict[str, Any] = {"threads": os.cpu_count()}
+    for name, shape in IMAGES.items():
+        elapsed = []
+        for threads in (1, os.cpu_count() or 1):
+            with untouched_globals(CPU, threads):
+                elapsed.append(seconds(ict_update(shape, "exact"), 2 * repeats, time.perf_counter))
+        found[name] = round(elapsed[0] / elapsed[1], 2)
+    print("all cores", found, flush=True)
     return found
 
 
@@ -265,8 +278,8 @@ def sizes(repeats: int) -> dict[str, Any]:
     }
 
 
-def whole_fit(earlier: Path | None, steps: int | None) -> dict[str, Any]:
-    """CPU seconds and the largest memory of `ict fit` for gray images, made from digits by shifts and noise."""
+def whole_fit(earlier: Path | None, steps: int | None, method: str) -> dict[str, Any]:
+    """CPU seconds of `ict fit` for gray images, made from digits by shifts and noise."""
     found, draws = load_digits(), np.random.default_rng(0)
     rows = draws.permutation(np.arange(FITTED) % len(found.target))
     images = np.empty((FITTED, FITTED_SIDE, FITTED_SIDE), np.uint8)
@@ -290,7 +303,7 @@ def whole_fit(earlier: Path | None, steps: int | None) -> dict[str, Any]:
         np.savez(Path(place) / "digits.npz", x=images, y=y)
         processes = {}
         for name, (source, mode) in runs.items():  # at the same time, so that they meet the same load
-            command = [sys.executable, "-m", "ict", "fit", "digits.npz", "--out", name]
+            command = [sys.executable, "-m", "ict", "fit", "digits.npz", "--out", name, "--method", method]
             command += ["--mode", mode] if mode == "fast" else []  # no option of the earlier release
             command += ["--steps", str(steps)] if steps else []
             environment = os.environ | {"PYTHONPATH": str(source), "OMP_NUM_THREADS": "1", "ICT_CACHE": place}
@@ -308,7 +321,8 @@ def whole_fit(earlier: Path | None, steps: int | None) -> dict[str, Any]:
         for name in costs
         if "earlier" in costs and name != "earlier"
     }
-    return {"images": FITTED, "labels": FITTED_LABELS, "side": FITTED_SIDE, "steps": steps, **costs, **found_ratios}
+    about = {"images": FITTED, "labels": FITTED_LABELS, "side": FITTED_SIDE, "steps": steps, "asked": method}
+    return {**about, **costs, **found_ratios}
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
@@ -341,15 +355,21 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--earlier", type=Path, help="folder with the sources of an earlier release")
     parser.add_argument("--steps", type=int, help="updates of the whole fit, to see that it runs")
-    parser.add_argument("--parts", default="ratios,fit", help="what to measure; the rest stays as it is in the file")
+    parser.add_argument("--method", default="auto", help="of the whole fit; auto may choose another in each release")
+    parser.add_argument(
+        "--parts", default="ratios,cores,fit", help="what to measure; the rest stays as it is in the file"
+    )
     arguments = parser.parse_args()
     repeats, parts = arguments.repeats, arguments.parts.split(",")
     content = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
     if "ratios" in parts:
         content |= ratios(repeats)
         write(arguments.out, content)
+    if "cores" in parts:
+        content |= {"all cores": cores(repeats)}
+        write(arguments.out, content)
     if "fit" in parts:
-        content |= {"fit": whole_fit(arguments.earlier, arguments.steps) | provenance(CPU)}
+        content |= {"fit": whole_fit(arguments.earlier, arguments.steps, arguments.method) | provenance(CPU)}
         write(arguments.out, content)
 
 

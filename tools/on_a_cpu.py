@@ -1,5 +1,7 @@
 """The texts of docs/performance.md about a CPU, from what the benchmarks wrote. tools/render.py puts them in place."""
 
+from typing import Any
+
 from result_files import origin, read
 
 from ict.paper.table import markdown
@@ -45,8 +47,35 @@ def laptop() -> str:
             f"One thread, CPU seconds, medians of {result['repeats']} or more repeats, ratios within one run; "
             f"{origin(result)} "
             "([laptop.json](../results/laptop.json)). Command: `python benchmarks/laptop.py`.",
+            *_all_cores(result),
+            *_whole_fit(result),
         ]
     )
+
+
+def _all_cores(result: dict[str, Any]) -> list[str]:
+    if (found := result.get("all cores")) is None:
+        return []
+    gains = ", ".join(f"{name} {gain:.2f}x" for name, gain in found.items() if name != "threads")
+    return [f"With {found['threads']} threads instead of one an update takes less time by: {gains}."]
+
+
+def _whole_fit(result: dict[str, Any]) -> list[str]:
+    """The fit beside an earlier release, if it was measured at full length."""
+    fit = result.get("fit", {})
+    if "earlier" not in fit or fit["steps"] is not None:
+        return []
+    costs = ", ".join(
+        f"{mode} {fit[mode]['cpu_seconds']:.0f} ({fit[mode]['method'] or 'method not written'}, "
+        f"{fit[f'{mode} over earlier']:.2f} times as many)"
+        for mode in ("float32", "bfloat16")
+        if mode in fit
+    )
+    before = fit["earlier"]["cpu_seconds"]
+    return [
+        f"`ict fit` of {fit['images']:,} gray images of {fit['side']}x{fit['side']}, {fit['labels']} of them labeled, "
+        f"on pixels, `--method {fit['asked']}`: {before:.0f} CPU seconds by the earlier release; {costs}."
+    ]
 
 
 def bfloat16() -> str:

@@ -82,8 +82,9 @@ def gives() -> str:
     ]
     return (
         f"{markdown(['accuracy in percent', 'scikit-learn', '`ict`'], rows)}\n\n"
-        "Means over 2 to 10 seeds, on sets that the defaults were chosen with. Seeds, machines, intervals and where it "
-        "loses: [backbones](docs/backbones.md), [tables](docs/tables.md), [digits](docs/comparison.md)."
+        f"Means over 2 to 10 seeds, on sets that the defaults were chosen with. {backbone_tables.fit_of_files()}. "
+        "Seeds, machines, intervals and where it loses: [backbones](docs/backbones.md), [tables](docs/tables.md), "
+        "[digits](docs/comparison.md)."
     )
 
 
