@@ -93,7 +93,7 @@ def measure(cell: VerdictCell, sets: Sets, fitter: Fitter) -> dict[str, Any]:
     add(name for name in names if name != winner)
     with timed(seconds, "forest of 200"):
         RandomForestClassifier(200, random_state=seed).fit(inputs[known], labels[known])
-    weak = 100.0 if has_same_length(inputs) else 1.0
+    weak = 10 / inputs.shape[1] if has_same_length(inputs) else 1.0  # C = 10 for rows of length 1
     forest = RandomForestClassifier(100, random_state=seed).fit(inputs[known], labels[known])
     logistic = LogisticRegression(C=weak, max_iter=1000).fit(inputs[known].clip(-8, 8), labels[known])
     graph = GraphPropagation().fit(inputs.clip(-8, 8), labels)
