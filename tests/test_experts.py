@@ -162,8 +162,8 @@ def test_logistic_regression_of_features_is_that_of_rows_of_length_1(n_folds: in
     X, labels, _ = table()
     unit = np.random.default_rng(0).normal(size=(len(X), 40)) + X.repeat(10, 1)
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
-    opinion = Experts(kind="features").fit(np.float32(unit * np.sqrt(40)), labels, 3, 0, n_folds=n_folds)
+    opinion = Experts(kind="features").fit((unit * np.sqrt(40)).astype(np.float32), labels, 3, 0, n_folds=n_folds)
     reference = LogisticRegression(C=3, tol=1e-8).fit(unit[labels >= 0], labels[labels >= 0]).predict_proba(unit)
     temperature = opinion.temperatures["logistic"]
     assert temperature < 0.8  # such a small C leaves the probabilities too even
-    np.testing.assert_allclose(opinion.probs["logistic"], tempered(reference, temperature), atol=1e-3)
+    np.testing.assert_allclose(tempered(opinion.probs["logistic"], 1 / temperature), reference, atol=1e-3)

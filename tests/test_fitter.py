@@ -10,7 +10,7 @@ from sklearn.datasets import make_blobs
 from ict.base.errors import UserError
 from ict.estimators.default_recipes import METHODS, default_recipe, default_steps, is_anchored, seeding_recipe
 from ict.estimators.fitter import DISTILLED, Fitter, graph_guesses
-from ict.experts import graph
+from ict.experts import experts, graph, neighbors
 from ict.experts.experts import Experts
 from ict.experts.neighbors import NeighborMemo
 from ict.models.trained_network import TrainedNetwork
@@ -118,12 +118,13 @@ def test_plain_ict_on_vectors_that_no_graph_holds_is_warned_about() -> None:
 def test_a_whole_fit_searches_the_neighbors_of_its_inputs_once(monkeypatch: pytest.MonkeyPatch) -> None:
     searches = list[int]()
 
-    def counting(x: Any, n_neighbors: int = 10) -> graph.Neighbors:
+    def counting(x: Any, n_neighbors: int = 10) -> neighbors.Neighbors:
         searches.append(len(x))
         return search(x, n_neighbors)
 
-    search = graph.find_neighbors
-    monkeypatch.setattr(graph, "find_neighbors", counting)
+    search = neighbors.find_neighbors
+    for module in (neighbors, graph, experts):
+        monkeypatch.setattr(module, "find_neighbors", counting)
     x, truth = make_blobs(90, centers=3, n_features=4, random_state=0)
     x, y = x.astype(np.float32), np.where(np.arange(90) < 30, truth, -1)
     fitter = Fitter(steps=2, device="cpu")

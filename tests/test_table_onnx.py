@@ -11,7 +11,8 @@ from ict.base.errors import UserError
 from ict.models.onnx import export_onnx
 from ict.models.saved_model import load_model
 from tests.test_cli import ict
-from tests.test_table_files import QUICK, labeled, written
+from tests.test_table_files import QUICK, labeled
+from tests.test_user_data import save_table
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxscript")
@@ -21,7 +22,7 @@ pandas = pytest.importorskip("pandas")
 
 def fitted(folder: Path, monkeypatch: pytest.MonkeyPatch, frame: Any, *options: str) -> Path:
     monkeypatch.chdir(folder)
-    written(folder / "t.csv", frame)
+    save_table(folder / "t.csv", frame)
     assert ict(monkeypatch, "fit", "t.csv", *QUICK, *options) == 0
     return folder / "model"
 
