@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ict.data.dataset import Dataset as Dataset
     from ict.estimators.classifier import ICTClassifier as ICTClassifier
     from ict.estimators.classifier import SemiSupervisedClassifier as SemiSupervisedClassifier
+    from ict.estimators.loading import load as load
     from ict.experiment.run import Run as Run
     from ict.experiment.run import evaluate as evaluate
     from ict.experiment.run import train as train
@@ -43,6 +44,7 @@ _HOMES = {
     "UserError": "ict.base.errors",
     "evaluate": "ict.experiment.run",
     "from_arrays": "ict.data.arrays",
+    "load": "ict.estimators.loading",
     "train": "ict.experiment.run",
 }
 __all__ = [*_HOMES, "__version__"]

@@ -92,10 +92,10 @@ def check_place(path: Path) -> None:
         raise UserError(f"{path.parent} cannot be written to: write to another place than {path}.")
 
 
-def check_folder(path: Path, option: str) -> None:
-    """Raise a UserError if `path`, which is to be a folder, is a file."""
+def check_folder(path: Path, option: str = "") -> None:
+    """Raise a UserError if `path`, which is to be a folder, is a file. `option`: what the user names it by, if any."""
     if path.exists() and not path.is_dir():
-        raise UserError(f"{path} is a file: name a folder with {option}.")
+        raise UserError(f"{path} is a file: name a folder{option and f' with {option}'}.")
 
 
 def write_together(contents: Mapping[Path, bytes]) -> None:

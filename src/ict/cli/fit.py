@@ -99,9 +99,13 @@ def fit(
             from ict.estimators.metrics import check_metric
             from ict.fit.embedded import Embedded, choose_backbone
             from ict.fit.first_labels import check_new, suggest_first
-            from ict.fit.fit import check_free, fit_files
+            from ict.fit.fit import fit_files
+            from ict.models.saved_model import check_free
 
-            (check_free if suggest is None else check_new)(place)
+            if suggest is None:
+                check_free(place, "--out")
+            else:
+                check_new(place)
             find_beside_caller([backbone], settings)
             progress("opening the backbone")
             embed = choose_backbone(path, backbone, method, size, text_column, device, pixels=pixels)
@@ -151,6 +155,7 @@ def predict(
         "predictions.csv"
     ),
     backbone: ModelBackbone = None,
+    text_column: TextColumn = None,
     skip_bad: SkipBad = False,
     device: DeviceName = "auto",
     allow_code: AllowCode = None,
@@ -164,7 +169,15 @@ def predict(
         code = find_beside_caller(allow_code)
         find_beside_caller([backbone or ""])
         summary = predict_files(
-            model, path, out, skip_bad=skip_bad, progress=progress, allow_code=code, backbone=backbone, device=device
+            model,
+            path,
+            out,
+            skip_bad=skip_bad,
+            progress=progress,
+            allow_code=code,
+            backbone=backbone,
+            device=device,
+            text_column=text_column,
         )
     typer.echo(summary, err=out == STDOUT)
 

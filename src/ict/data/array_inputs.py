@@ -57,6 +57,21 @@ class ArrayInputs:
         return scaled
 
     @property
+    def shape_in_files(self) -> tuple[int, ...]:
+        """The shape of an example as readers of files give it: images are [h, w] if gray, else [h, w, c]."""
+        if len(self.shape) < 3:
+            return self.shape
+        *sides, channels = self.shape if self.channels_last else (*self.shape[1:], self.shape[0])
+        return tuple(sides) if channels == 1 else (*sides, channels)
+
+    def from_files(self, x: Array) -> Array:
+        """Examples of that shape in the layout of the user's array."""
+        if len(self.shape) < 3:
+            return x
+        x = x[..., None] if x.ndim == 3 else x
+        return x if self.channels_last else np.moveaxis(x, 3, 1)
+
+    @property
     def length(self) -> float:
         """The length that examples are scaled to, at which a feature's deviation is about 1."""
         return float(np.sqrt(self.shape[0]))

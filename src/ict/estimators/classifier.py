@@ -1,5 +1,6 @@
 """The scikit-learn estimators: `fit(X, y)` with -1 for the unlabeled examples. Torch is imported by `fit`."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
     from ict.data.columns.kinds import Asked
     from ict.engine.device import Device, Mode
     from ict.estimators.auto import Judged
+    from ict.estimators.embedding import Embedding
     from ict.estimators.fitter import Fitter
     from ict.estimators.metrics import Metric
+    from ict.models.saved_model import SavedModel
 
 _DENSE = 4e9  # bytes of a sparse matrix as an array
 
@@ -58,6 +61,8 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     fitted, `comparison_` (the score of every candidate on every fold, higher is better) and `estimate_` (the score on
     new examples, with its interval). With "auto" also `verdict_`: whether the unlabeled examples helped, and with which
     certainty; `remark_` says the same in words.
+
+    `save` writes a folder that `ict.load`, `ict predict` and `ict export` read.
     """
 
     def __init__(
@@ -104,8 +109,10 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             return self._fit(X, y, unlabeled_X, groups, progress)
 
     def _fit(self, X: Any, y: Any, unlabeled_X: Any, groups: Any, progress: ProgressLine) -> "SemiSupervisedClassifier":
+        from ict.estimators.about import about_fit
         from ict.estimators.embedding import embedding_for, on_features
         from ict.estimators.fitter import Fitter
+        from ict.estimators.metrics import check_metric
         from ict.experts.folds import fold_groups
         from ict.models.trained_network import TrainedNetwork
 
@@ -116,6 +123,7 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         known = encode(y, len(X))
         check_classification_targets(np.tile(known.classes, 2))  # of many labels, each once, it takes them for numbers
         self.classes_, labels = known.classes, known.labels
+        self._pixels = X.ndim == 2 or X.dtype == np.uint8
         if unlabeled_X is not None:
             more = self._numbers(unlabeled_X, reset=False, progress=progress)
             if groups is not None:  # each of these is a group of its own
@@ -130,13 +138,76 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             fitter = on_features(fitter, method)
         judged = self._judged(fitter, method, inputs, labels, seed, fold_groups(X, labels, groups))
         self.method_, self.model_, self.temperature_ = judged.method, judged.model, judged.calibration.temperature
+        self._calibration = judged.calibration.said
         self.comparison_, self.estimate_ = judged.scores, judged.estimate
         self.verdict_, self.remark_ = judged.verdict, judged.remark
         self.n_iter_ = max(self.model_.n_updates, 1) if isinstance(self.model_, TrainedNetwork) else 1
+        items = "numbers" if self.embedding_ is None else "texts" if self.embedding_.texts else "photos"
+        names = tuple(map(str, self.classes_))
+        self._about = about_fit(
+            judged, asked=self.method, metric=check_metric(self.metric), classes=names, labels=labels, items=items
+        )
         pass_on(judged.signal)
         guesses = self.model_.predict_proba(inputs).argmax(1)
         self.transduction_ = self.classes_[np.where(labels == UNLABELED, guesses, labels)]
         return self
+
+    def save(self, folder: str | Path, *, network: str | None = None) -> None:
+        """Write the fitted model as a folder like that of `ict fit`, completely or not at all.
+
+        `ict.load(folder)` gives it back; `ict predict` and `ict export` read it too. It holds plain data: weights,
+        numbers and names. A network of your own is written as weights and the import path of what makes it without
+        arguments: its class, or `network`, such as "mymodule:make". Loading then needs that path from you again.
+        """
+        from ict.estimators.saving import write_folder
+
+        check_is_fitted(self)
+        names = tuple(getattr(self, "feature_names_in_", ()))
+        about = {**self._about, "estimator": type(self).__name__}
+        write_folder(Path(folder), self._saved(names), self.embedding_, about, network)
+
+    def _saved(self, names: tuple[str, ...]) -> "SavedModel":
+        from ict.experts.graph import GraphPropagation
+        from ict.models.saved_model import SavedModel, class_type
+        from ict.models.trained_network import TrainedNetwork
+
+        assert isinstance(self.model_, TrainedNetwork | GraphPropagation), "there is no other kind"
+        columns = names if self.table_ is None else self.table_.features
+        return SavedModel(
+            self.model_,
+            self.inputs_,
+            tuple(map(str, self.classes_)),
+            () if self.embedding_ is not None else columns,
+            self.temperature_,
+            self._calibration,
+            None if self.embedding_ is None else self.embedding_.used,
+            self.table_,
+            class_type(self.classes_),
+            self._pixels,
+        )
+
+    def restored(self, model: "SavedModel", embedding: "Embedding | None", about: dict[str, Any]) -> None:
+        """As fitted, from a folder."""
+        from ict.estimators.about import estimate_of, scores_of, verdict_of
+        from ict.models.trained_network import TrainedNetwork
+
+        self.model_, self.inputs_, self.classes_, self.table_ = model.network, model.inputs, model.labels, model.table
+        self.temperature_, self.embedding_, self._about, self._pixels = (
+            model.temperature,
+            embedding,
+            about,
+            model.pixels,
+        )
+        self._calibration = model.calibration
+        self.method_, self.remark_ = str(about.get("method", "")), str(about.get("verdict", ""))
+        self.comparison_, self.estimate_, self.verdict_ = scores_of(about), estimate_of(about), verdict_of(about)
+        self.n_iter_ = max(model.network.n_updates, 1) if isinstance(model.network, TrainedNetwork) else 1
+        names = model.columns
+        if model.table is not None:
+            names = (*model.table.names, *(name for name, _ in model.table.left_out))
+        self.n_features_in_ = len(names) or model.inputs.shape[0]
+        if names:
+            self.feature_names_in_ = np.array(names, dtype=object)
 
     def _numbers(self, X: Any, reset: bool = True, progress: ProgressLine = SILENT) -> Any:
         """X as numbers: a backbone's features, those of a table's columns, or X itself."""
@@ -147,7 +218,8 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
                     "X is an array, but the model was fitted to a table with named columns: give such a table."
                 )
             frame = as_frame(plain)
-            validate_data(self, frame, skip_check_array=True, reset=reset)
+            if reset:  # later, columns are found by name, and others are ignored
+                validate_data(self, frame, skip_check_array=True)
             return self.table_(frame)
         numbers = plain if self.embedding_ is None else self.embedding_(plain, progress)
         return _dense(validate_data(self, numbers, accept_sparse="csr", allow_nd=True, dtype="numeric", reset=reset))

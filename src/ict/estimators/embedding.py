@@ -9,6 +9,7 @@ from PIL import Image
 
 from ict.backbones import PHOTOS, open_backbone
 from ict.backbones.embedder import AUTO, Embedder, embedder
+from ict.backbones.preparation import Pixels
 from ict.base.array_types import Array
 from ict.base.errors import UserError
 from ict.data.array_inputs import ArrayInputs, fit_features, has_channels_last
@@ -19,6 +20,7 @@ from ict.engine.device import Device
 from ict.estimators import AUTO as CHOICE
 from ict.estimators.default_recipes import is_anchored
 from ict.estimators.fitter import Fitter
+from ict.models.used_backbone import UsedBackbone
 
 METHOD = "anchored"  # the method that learns from features
 SETTINGS = ("anchor.experts=features",)
@@ -31,6 +33,7 @@ class Embedding:
     embed: Embedder
     beside: tuple[int, ...] = ()
     texts: bool = False
+    text_column: str | None = None  # of the table whose texts the model in a folder was fitted to
 
     def __call__(self, x: Any, progress: Progress | None = None) -> Array:
         """Features [n, f] of examples like those that it was made for."""
@@ -44,6 +47,10 @@ class Embedding:
             raise UserError(f"X has images of the shape {images.shape[1:]}, but the model was fitted to gray ones.")
         pixels = np.stack([square(Image.fromarray(image), self.beside[0]) for image in images])
         return np.concatenate([features, pixels.reshape(len(pixels), -1).astype(np.float32)], axis=1)
+
+    @property
+    def used(self) -> UsedBackbone:
+        return UsedBackbone.of(self.embed, self.beside, self.text_column)
 
     def inputs(self, features: Array) -> ArrayInputs:
         """How features are scaled."""
@@ -60,6 +67,13 @@ def embedding_for(name: str, x: Any, device: Device) -> Embedding:
     embed = Embedder(open_backbone(PHOTOS if name == AUTO else name, device))
     sides = list(images.shape[1:3])
     return Embedding(embed, pixels_beside([min(sides)], gray=images.ndim == 3))
+
+
+def restored_embedding(used: UsedBackbone, device: Device, name: str | None = None) -> Embedding:
+    """What embeds examples for a model that was loaded. `name`: the backbone, if the folder has no copy of it."""
+    embed = used.open(device, name)
+    texts = not isinstance(embed.backbone.preparation, Pixels)
+    return Embedding(embed, used.beside, texts, used.text_column)
 
 
 def on_features(fitter: Fitter, method: str) -> Fitter:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ict.base.array_types import Array
 from ict.base.errors import UserError
-from ict.base.files import check_folder, check_outside
+from ict.base.files import check_outside
 from ict.base.new_folder import NewFolder, new_folder
 from ict.data.array_inputs import fit_features, fit_inputs
 from ict.data.labels import encode
@@ -28,7 +28,7 @@ from ict.experts.graph import GRAPH, GraphPropagation
 from ict.fit.embedded import Embedded
 from ict.fit.holdout import hold_out
 from ict.fit.outputs import Fit, Written, origin, write_outputs
-from ict.models.saved_model import SavedModel, unfinished
+from ict.models.saved_model import SavedModel, check_free
 from ict.models.trained_network import TrainedNetwork
 
 _FOLLOWED = 1000  # unlabeled examples on which a network's confidence is logged during training
@@ -58,18 +58,11 @@ def fit_files(
     """
     for source in given.sources:
         check_outside(out, source)
-    check_free(out)
+    check_free(out, "--out")
     needed = _ROOM + given.data.x[:1].nbytes * len(given.data.y) * (method == GRAPH)  # it holds its rows
     with new_folder(out, needed) as folder:
-        check_free(out)  # check again: another process may have written it in the meantime
+        check_free(out, "--out")  # check again: another process may have written it in the meantime
         return _fit(given, folder, method, fitter, seed, command, embedded, metric, holdout, pictures)
-
-
-def check_free(out: Path) -> None:
-    """A UserError if a folder cannot take a model."""
-    check_folder(out, "--out")
-    if unfinished(out) == "":
-        raise UserError(f"{out} already holds a model: name another folder with --out.")
 
 
 def _fit(
@@ -150,7 +143,7 @@ def _fit(
     )
     fit = Fit(
         judged=judged,
-        compared=method == AUTO,
+        asked=method,
         metric=metric,
         data=data,
         labels=known.labels,

@@ -1,7 +1,7 @@
 """The files that `ict fit` writes: the model, predictions, suggestions of what to label next, and a report."""
 
 import shlex
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,8 @@ from ict.data.labels import UNLABELED
 from ict.data.user.records import Progress, UserData
 from ict.data.user.remarks import word
 from ict.data.user.subsets import Subsets
+from ict.estimators import AUTO
+from ict.estimators.about import IN_TEST, about_fit, measured
 from ict.estimators.auto import HeldOutProbs, Judged
 from ict.estimators.metrics import Metric, in_words, mean_score
 from ict.experiment.provenance import provenance
@@ -41,7 +43,7 @@ class Fit:
     """The fit that made a model."""
 
     judged: Judged
-    compared: bool  # with other methods, as far as there were labels for it
+    asked: str  # the method
     metric: Metric
     data: UserData
     labels: Rows  # of all the data, -1 where unknown
@@ -66,15 +68,11 @@ def write_outputs(folder: NewFolder, model: SavedModel, fit: Fit) -> Written:
     if fit.embedded is not None:
         model, notes = fit.embedded.carried_by(model, folder.path)
         fit = replace(fit, data=replace(fit.data, remarks=(*fit.data.remarks, *notes)))
-    network = model.network if isinstance(model.network, TrainedNetwork) else None
-    unfinished = (
-        f"training was interrupted after {network.n_updates} updates" if network and network.interrupted else ""
-    )
     save_model(
-        folder.path, model, {"method": fit.judged.method}, unfinished or "its predictions and report were not written"
+        folder.path, model, _about(model, fit), model.unfinished or "its predictions and report were not written"
     )
     try:
-        summary, result = _write_about(folder, model, fit, unfinished)
+        summary, result = _write_about(folder, model, fit)
     except BaseException as problem:
         folder.publish(CONFIG)
         if isinstance(problem, KeyboardInterrupt):
@@ -86,7 +84,7 @@ def write_outputs(folder: NewFolder, model: SavedModel, fit: Fit) -> Written:
             ) from None
         raise
     folder.publish(CONFIG)
-    return Written(summary, network.interrupted if network else 0, result)
+    return Written(summary, model.network.interrupted if isinstance(model.network, TrainedNetwork) else 0, result)
 
 
 def _out_of_room(problem: BaseException) -> str:
@@ -96,7 +94,18 @@ def _out_of_room(problem: BaseException) -> str:
     return "memory ran out" if is_out_of_memory(problem) else ""
 
 
-def _write_about(folder: NewFolder, model: SavedModel, fit: Fit, unfinished: str) -> tuple[str, dict[str, Any]]:
+def _about(model: SavedModel, fit: Fit) -> dict[str, Any]:
+    return about_fit(
+        fit.judged,
+        asked=fit.asked,
+        metric=fit.metric,
+        classes=model.classes,
+        labels=fit.labels[fit.rows.train],
+        items=fit.data.items,
+    )
+
+
+def _write_about(folder: NewFolder, model: SavedModel, fit: Fit) -> tuple[str, dict[str, Any]]:
     """Write the saved model's predictions, suggestions and report for the data, and return a summary and the result."""
     out, place = folder.folder, folder.path
     data, rows, judged = fit.data, fit.rows, fit.judged
@@ -107,14 +116,15 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit, unfinished: str
     held_out = test if measured_by_test else judged.held_out
     accuracy = _accuracy(fit, test or judged.held_out)
     in_folds = "" if test is None or measured_by_test else str(judged.estimate)
-    n_labeled, n_unlabeled = int((trained >= 0).sum()), int((trained < 0).sum())
-    about = {"method": judged.method, "labeled": n_labeled, "unlabeled": n_unlabeled, "test": accuracy}
+    about = _about(model, fit) | {"test": accuracy}
+    n_labeled, n_unlabeled = about["labeled"], about["unlabeled"]
+    if test is not None and measured_by_test:
+        on_test = score(test.probs, test.labels)
+        about["measured"] = measured("accuracy", on_test.accuracy, *on_test.interval, on_test.n, IN_TEST)
     if in_folds:
         about["folds"] = in_folds
     if len(rows.valid):
         about["validation"] = str(score(predicted(model, data.x, rows.valid), fit.labels[rows.valid]))
-    remark = judged.remark
-    about |= {"verdict": remark} if remark else {}
     unlabeled = np.flatnonzero(fit.labels == UNLABELED)
     names = [data.names[i] for i in unlabeled]
     probs = predicted(model, data.x, unlabeled, fit.progress)
@@ -131,7 +141,7 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit, unfinished: str
     page = report(
         Findings(
             judged=judged,
-            compared=fit.compared,
+            compared=fit.asked == AUTO,
             metric=fit.metric,
             items=data.items,
             classes=model.classes,
@@ -163,14 +173,14 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit, unfinished: str
     ]
     write_next(place / "next.csv", data, told)
     write_atomic(place / "report.html", page.encode())
-    describe_model(place, model, about, unfinished)
+    describe_model(place, model, about, model.unfinished)
     names_of_files = ("model.safetensors", "predictions.csv", "next.csv", "report.html")
     table = [str(data.table)] if data.table else []
     lines = [
         *table,
         *remarks,
         f"{judged.method}, {n_labeled} labeled and {n_unlabeled} unlabeled {word(data.items, n_unlabeled)}",
-        remark,
+        judged.remark,
     ]
     files = ", ".join(f"{out / name}" for name in names_of_files)
     validation = f"validation: {about['validation']}" if len(rows.valid) else ""
@@ -178,18 +188,13 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit, unfinished: str
         **about,
         "folder": str(out),
         "classes": list(model.classes),
-        "metric": fit.metric,
-        "estimate": None if judged.estimate is None else asdict(judged.estimate),
-        "candidates": judged.scores,
-        "shorter_folds": judged.shorter,
-        "unlabeled_rows": None if judged.verdict is None else judged.verdict.told(),
         "temperature": model.temperature,
         "calibration": model.calibration,
         "columns": dict(data.table.described) if data.table else {},
         "remarks": list(remarks),
         "next": [names[one.row] for one in suggestions],
         "origin": fit.origin,
-        "unfinished": unfinished,
+        "unfinished": model.unfinished,
     }
     summary = "\n".join(filter(None, [*lines, accuracy, in_folds, validation, model.calibration, files]))
     return summary, result

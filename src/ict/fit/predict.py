@@ -5,6 +5,7 @@ import io
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -12,10 +13,11 @@ from numpy.typing import NDArray
 
 from ict.base.errors import UserError
 from ict.base.files import check_outside, replacing
-from ict.data.user.read import item_kind, stream_data
-from ict.data.user.records import Chunk, Progress, Stream
-from ict.data.user.remarks import counted, images_left_out, made_gray, rows_left_out, unlike_the_model
+from ict.data.user.read import TABLES, item_kind, stream_data
+from ict.data.user.records import ANY, Chunk, Progress, Stream
+from ict.data.user.remarks import counted, images_left_out, made_gray, rows_left_out
 from ict.engine.device import Device
+from ict.estimators.embedding import restored_embedding
 from ict.models.saved_model import SavedModel, load_model
 
 STDOUT = Path("-")
@@ -31,12 +33,13 @@ def predict_files(
     allow_code: Collection[str] = (),
     backbone: str | None = None,
     device: Device = "auto",
+    text_column: str | None = None,
 ) -> str:
     """Write predictions for all examples of a file or folder, labeled or not. Returns a summary."""
     if out != STDOUT:
         check_outside(out, path)
     loaded = load_model(model, allow_code)
-    stream = _stream(loaded, path, skip_bad, backbone, device)
+    stream = _stream(loaded, path, skip_bad, backbone, device, text_column)
     done, bad, grayed = 0, list[str](), list[str]()
 
     def watched() -> Iterator[Chunk]:
@@ -57,22 +60,37 @@ def predict_files(
     return "\n".join([*lines, f"{counted(done, 'prediction', 'predictions')}: {out}"])
 
 
-def _stream(model: SavedModel, path: Path, skip_bad: bool, backbone: str | None, device: Device) -> Stream:
-    shape, used = model.inputs.shape, model.backbone
+def _stream(
+    model: SavedModel, path: Path, skip_bad: bool, backbone: str | None, device: Device, text_column: str | None
+) -> Stream:
+    shape, used = model.inputs.shape_in_files, model.backbone
     if used is None:
         if backbone is not None:
             raise UserError(f"the model was fitted without a backbone: leave out --backbone {backbone}.")
-        return stream_data(path, shape, model.columns, skip_bad, table=model.table)
-    embed = used.open(device, backbone)
-    kind = item_kind(path, used.text_column)
-    if kind == "numbers":
-        raise unlike_the_model(path, "numbers", shape)
-    return stream_data(path, shape, (), skip_bad, embed, used.beside, used.text_column)
+        if text_column is not None:
+            raise UserError(f"the model was not fitted to texts: leave out --text-column {text_column}.")
+        if path.is_dir() and not model.pixels:
+            raise UserError(
+                f"the model was fitted to an array of images on another scale than the pixels of files: give an array "
+                f"like that, as a .npy or .npz, and not the folder {path}."
+            )
+        return stream_data(path, shape, model.columns, skip_bad, table=model.table, pixels=model.pixels)
+    embedding = restored_embedding(used, device, backbone)
+    column = text_column or (None if path.is_dir() else used.text_column)
+    if item_kind(path, column) != "numbers":
+        return stream_data(path, shape, (), skip_bad, embedding.embed, used.beside, column)
+    if embedding.texts or path.suffix.lower() in TABLES:
+        name_it = ": name the column with the texts by --text-column" if embedding.texts else ""
+        raise UserError(f"{path} holds numbers, and the model was fitted to features of {used.name}{name_it}.")
+    images = stream_data(path, ANY, (), skip_bad)
+    return replace(images, chunks=(replace(chunk, x=embedding(chunk.x)) for chunk in images.chunks if chunk.names))
 
 
 def write_predictions(out: Path, model: SavedModel, chunks: Iterable[Chunk]) -> None:
     """Write the lines of `prediction_lines` for a model and examples, which are read as needed."""
-    predicted = ((chunk.names, model.predict_proba(chunk.x)) for chunk in chunks if chunk.names)
+    predicted = (
+        (chunk.names, model.predict_proba(model.inputs.from_files(chunk.x))) for chunk in chunks if chunk.names
+    )
     write_lines(out, prediction_lines(model.classes, predicted))
 
 

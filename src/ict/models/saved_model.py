@@ -20,7 +20,7 @@ from torch import Tensor
 from ict import __version__
 from ict.base import fields
 from ict.base.errors import UserError
-from ict.base.files import read_json, write_atomic, write_json
+from ict.base.files import check_folder, read_json, write_atomic, write_json
 from ict.base.reading import check_file, reading
 from ict.base.registry import is_outside
 from ict.data.array_inputs import ArrayInputs
@@ -29,6 +29,8 @@ from ict.engine.memory_format import lay_out
 from ict.experiment.run_folder import serialized
 from ict.experts.graph import GRAPH, GraphPropagation
 from ict.experts.temperature import tempered
+from ict.models.model_card import model_card
+from ict.models.own_network import make_own
 from ict.models.trained_network import TrainedNetwork
 from ict.models.used_backbone import UsedBackbone
 from ict.networks import NETWORKS
@@ -36,6 +38,8 @@ from ict.networks import NETWORKS
 CONFIG = "config.json"
 FORMAT = 2
 _READ = (1, FORMAT)  # the first had no digests
+_CLASS_TYPES = ("str", "bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)))
+_CLASS_TYPES += ("float16", "float32", "float64")
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,22 @@ class SavedModel:
     calibration: str = "Probabilities are the model's own and not calibrated."
     backbone: UsedBackbone | None = None  # whose features the examples are
     table: TableInputs | None = None  # how the columns of a table became the features; none in older models
+    class_type: str = "str"  # NumPy's name of the type that the classes had as labels
+    pixels: bool = True  # images are pixels from 0 to 255, as files hold them
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """The classes as labels of their own type."""
+        if self.class_type == "bool":
+            return np.array([name == "True" for name in self.classes])
+        return np.array(self.classes, None if self.class_type == "str" else self.class_type)
+
+    @property
+    def unfinished(self) -> str:
+        """What training lacks, in words; "" if nothing."""
+        if isinstance(self.network, TrainedNetwork) and self.network.interrupted:
+            return f"training was interrupted after {self.network.n_updates} updates"
+        return ""
 
     def predict_proba(self, x: NDArray[Any]) -> NDArray[Any]:
         return tempered(self.network.predict_proba(self.inputs(x)), self.temperature)
@@ -67,6 +87,8 @@ def save_model(folder: Path, model: SavedModel, about: dict[str, Any], unfinishe
         "network": _options(model.network),
         "inputs": asdict(model.inputs),
         "columns": list(model.columns),
+        "class_type": model.class_type,
+        "pixels": model.pixels,
         "temperature": model.temperature,
         "calibration": model.calibration,
     }
@@ -91,6 +113,32 @@ def describe_model(folder: Path, model: SavedModel, about: dict[str, Any], unfin
     _describe(folder, model, read_json(folder / CONFIG), about, unfinished)
 
 
+def class_type(labels: NDArray[Any]) -> str:
+    """NumPy's name of the type of labels; a UserError if a folder cannot hold it."""
+    name = "str" if labels.dtype.kind == "U" else labels.dtype.name
+    if name not in _CLASS_TYPES:
+        raise UserError(f"labels of the type {name} cannot be saved: fit to strings or numbers.")
+    return name
+
+
+def check_free(folder: Path, option: str = "") -> None:
+    """A UserError if a folder cannot take a model. `option`: what the user names it by, if any."""
+    check_folder(folder, option)
+    if unfinished(folder) == "":
+        raise UserError(f"{folder} already holds a model: name another folder{option and f' with {option}'}.")
+
+
+def about_model(folder: Path) -> dict[str, Any]:
+    """What the folder of a model says about it, as `save_model` was given it."""
+    if not (folder / CONFIG).exists():
+        raise UserError(f"{folder} holds no model: there is no {CONFIG} in it; 'ict fit' writes one.")
+    config = read_json(folder / CONFIG)
+    about = config.get("about", {}) if isinstance(config, dict) else None
+    if not isinstance(about, dict):
+        raise UserError(f"{folder / CONFIG} does not describe a model: fit it again.")
+    return about
+
+
 def unfinished(folder: Path) -> str | None:
     """What is missing of the model in a folder: "" if nothing, None if there is no model."""
     return str(read_json(folder / CONFIG).get("unfinished", "")) if (folder / CONFIG).exists() else None
@@ -105,9 +153,8 @@ def _describe(folder: Path, model: SavedModel, config: dict[str, Any], about: di
 
 def load_model(folder: Path, allow_code: Collection[str] = ()) -> SavedModel:
     """The model in a folder. `allow_code`: names such as "mine:Net" that its config.json may import."""
-    if not (folder / "config.json").exists():
-        raise UserError(f"{folder} holds no model: there is no config.json in it; 'ict fit' writes one.")
-    config, labels = read_json(folder / "config.json"), read_json(folder / "labels.json")
+    about_model(folder)
+    config, labels = read_json(folder / CONFIG), read_json(folder / "labels.json")
     if config.get("format") not in _READ:
         raise UserError(f"{folder}/config.json has format {config.get('format')}: this version reads 1 and {FORMAT}.")
     with reading(folder, "a complete model", "fit it again"):
@@ -141,7 +188,14 @@ def _restored(
     network = _network(config, inputs, len(classes), _finite(load(weights)), allow_code)
     columns = tuple(config.get("columns", ()))
     calibration = str(config.get("calibration", SavedModel.calibration))
-    return SavedModel(network, inputs, classes, columns, temperature, calibration, backbone, table)
+    type_of = config.get("class_type", SavedModel.class_type)
+    if type_of not in _CLASS_TYPES or not all(isinstance(name, str) for name in classes):
+        raise ValueError(f"its classes are not strings that stand for labels of a type, but of {type_of}")
+    pixels = bool(config.get("pixels", True))
+    model = SavedModel(network, inputs, classes, columns, temperature, calibration, backbone, table, type_of, pixels)
+    if len(np.unique(model.labels)) < len(classes):
+        raise ValueError("two of its classes are the same label")
+    return model
 
 
 def _digest(classes: Sequence[str]) -> str:
@@ -166,7 +220,7 @@ def _network(
     config: dict[str, Any], inputs: ArrayInputs, n_classes: int, tensors: dict[str, Tensor], allow_code: Collection[str]
 ) -> TrainedNetwork | GraphPropagation:
     options = dict(config["network"])
-    name = options.pop("name")
+    name, arguments = options.pop("name"), options.pop("arguments", None)
     if name == GRAPH:
         if tensors["probs"].shape[1:] != (n_classes,):
             raise ValueError(f"its answers are not for {n_classes} classes")
@@ -181,30 +235,23 @@ def _network(
             claimed = make(shape, n_classes, **options).state_dict()
         if {key: value.shape for key, value in claimed.items()} != {key: t.shape for key, t in tensors.items()}:
             raise ValueError("its tensors are not those of its network")
-    module = make(shape, n_classes, **options)
+    module = make(shape, n_classes, **options) if arguments is None else make_own(name, make)
     module.load_state_dict(tensors)
     return TrainedNetwork(lay_out(module).eval(), config.get("updates", 0), config.get("recipe", {}), False)
 
 
-def _made_of(network: TrainedNetwork | GraphPropagation) -> str:
-    by = f"`ict` {__version__}"
-    if isinstance(network, TrainedNetwork):
-        return f"A {network.recipe['network']['name']} network trained by {by}."
-    rows = len(network.arrays()["nodes"])
-    return f"Label spreading over a graph of {rows} training examples, which `model.safetensors` holds, by {by}."
-
-
 def _card(model: SavedModel, about: dict[str, Any]) -> str:
-    lines = [
-        "# Model card",
-        "",
-        _made_of(model.network),
-        "",
-        f"- classes: {len(model.classes)} (`labels.json`)",
-        f"- an example: {'x'.join(map(str, model.inputs.shape))} numbers, scaled as `config.json` says",
-        *([f"- features by {model.backbone.name}, licence: {model.backbone.licence}"] if model.backbone else []),
-        *(f"- {name}: {value}" for name, value in about.items() if isinstance(value, str | int | float)),
-        "",
-        model.calibration,
-    ]
-    return "\n".join(lines) + "\n"
+    network = model.network
+    if isinstance(network, TrainedNetwork):
+        made = f"A network {network.recipe['network']['name']}"
+    else:
+        rows = len(network.arrays()["nodes"])
+        made = f"Label spreading over a graph of {rows} training examples, which `model.safetensors` holds"
+    return model_card(
+        made=made,
+        n_classes=len(model.classes),
+        shape=model.inputs.shape,
+        backbone=None if model.backbone is None else (model.backbone.name, model.backbone.licence),
+        calibration=model.calibration,
+        about=about,
+    )

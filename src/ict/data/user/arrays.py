@@ -14,7 +14,7 @@ from ict.base.reading import reading
 from ict.data.array_inputs import has_channels_last
 from ict.data.labels import is_label_column
 from ict.data.numpy_file import load_npy, load_npz
-from ict.data.user.records import Chunk, Items, ReadOptions, Stream, StreamOptions, UserData, label_strings
+from ict.data.user.records import ANY, Chunk, Items, ReadOptions, Stream, StreamOptions, UserData, label_strings
 from ict.data.user.remarks import listed, unlabeled_rows, unlike_the_model
 from ict.data.user.rows import Block, finite, joined
 from ict.data.user.text_files import csv_rows, text_of
@@ -54,11 +54,11 @@ def stream(path: Path, options: StreamOptions) -> Stream:
     def chunks() -> Iterator[Chunk]:
         for start in range(0, max(len(raw), 1), size):  # one chunk even if there are no rows, for the same error as fit
             some = raw[start : start + size]
-            rows = _block(some, label_strings([None] * len(some)), start, path, options.skip_bad)
+            rows = _block(some, label_strings([None] * len(some)), start, path, options.skip_bad, options.pixels)
             x = rows.x
             if x.ndim == 3 and len(shape) == 3:
                 x = np.repeat(x[..., None], shape[-1], axis=3)  # gray images for a model of colored ones
-            if x.shape[1:] != shape:
+            if shape != ANY and x.shape[1:] != shape:
                 raise unlike_the_model(path, f"examples of the shape {x.shape[1:]}", shape)
             yield Chunk(x, rows.names, rows.bad)
 
@@ -83,14 +83,14 @@ def _inputs_and_labels(path: Path) -> tuple[Array, Array | None]:
     return raw, next((arrays[name] for name in Y_NAMES if name in arrays), None)
 
 
-def _block(raw: Array, y: NDArray[np.object_], start: int, path: Path, skip_bad: bool) -> Block:
-    """The rows of an array from row `start` on."""
-    x = _pixels_or_features(raw, path)
+def _block(raw: Array, y: NDArray[np.object_], start: int, path: Path, skip_bad: bool, pixels: bool = True) -> Block:
+    """The rows of an array from row `start` on. `pixels`: those of images are whole numbers from 0 to 255."""
+    x = _pixels_or_features(raw, path, pixels)
     numbers = range(start + 1, start + 1 + len(x))
     return finite(x, y, numbers, [str(i + 1) for i in range(x.shape[1])], path, skip_bad)
 
 
-def _pixels_or_features(raw: Array, path: Path) -> Array:
+def _pixels_or_features(raw: Array, path: Path, pixels: bool) -> Array:
     if raw.ndim == 2:
         with np.errstate(over="ignore"):  # numbers too large for float32 become infinite, an error later
             return raw.astype(np.float32, copy=False)
@@ -102,11 +102,14 @@ def _pixels_or_features(raw: Array, path: Path) -> Array:
         raw = raw[..., 0] if raw.shape[3] == 1 else raw
     if raw.dtype == np.uint8:
         return raw
+    if not pixels:
+        with np.errstate(over="ignore"):
+            return raw.astype(np.float32, copy=False)
     with np.errstate(invalid="ignore"):
-        pixels = raw.astype(np.uint8)
-    if not np.array_equal(pixels, raw):
+        whole = raw.astype(np.uint8)
+    if not np.array_equal(whole, raw):
         raise UserError(f"{path} has pixels that are not whole numbers from 0 to 255: scale and round them to uint8.")
-    return pixels
+    return whole
 
 
 def _label_array(raw: Array, path: Path) -> list[Any]:

@@ -115,9 +115,10 @@ def stream_data(
     beside: tuple[int, ...] = (),
     text_column: str | None = None,
     table: TableInputs | None = None,
+    pixels: bool = True,
 ) -> Stream:
     """Read examples to predict on as a stream, without labels. See `StreamOptions`."""
-    options = StreamOptions(shape, columns, skip_bad, CHUNK, embed, beside, text_column, table)
+    options = StreamOptions(shape, columns, skip_bad, CHUNK, embed, beside, text_column, table, pixels)
     return reader_of(path, text_column).stream(path, options)
 
 

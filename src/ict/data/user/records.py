@@ -123,11 +123,14 @@ class ReadOptions:
     table: TableInputs | None = None  # of the table that this one belongs to; none: learned from it
 
 
+ANY: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True)
 class StreamOptions:
     """How to read data to predict on."""
 
-    shape: tuple[int, ...]  # of the examples that the model was fitted to
+    shape: tuple[int, ...]  # of the examples that the model was fitted to; ANY: whatever an array holds
     columns: tuple[str, ...]  # of the table that it was fitted to, if it was one of numbers alone
     skip_bad: bool
     chunk: int  # examples
@@ -135,6 +138,7 @@ class StreamOptions:
     beside: tuple[int, ...] = ()
     text_column: str | None = None
     table: TableInputs | None = None  # how the columns of the table became the features, if it was one
+    pixels: bool = True  # the model's images hold pixels from 0 to 255
 
 
 class Reader(Protocol):
