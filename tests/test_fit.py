@@ -69,6 +69,7 @@ def test_fit_writes_a_model_and_predictions_for_every_unlabeled_row(fitted: tupl
     folder, said, truth = fitted
     assert {p.name for p in (folder / "model").iterdir()} == {
         "model.safetensors", "config.json", "labels.json", "README.md", "predictions.csv", "next.csv", "report.html",
+        "held_out.csv",
     }  # fmt: skip
     rows = list(csv.DictReader((folder / "model/predictions.csv").read_text().splitlines()))
     assert len(rows) == len(truth) == 180

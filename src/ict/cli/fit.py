@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from ict.base.errors import UserError
 from ict.base.interrupts import signal_of, stops_interrupt
 from ict.cli.messages import fail
 from ict.cli.options import (
@@ -77,6 +78,9 @@ def fit(
     no_backbone: Annotated[
         bool, typer.Option("--no-backbone", help="Leave the backbone's file out of the model's folder.")
     ] = False,
+    compare_with: Annotated[
+        Path | None, typer.Option(metavar="MODEL", help="Model folder of an earlier fit, to say what changed since.")
+    ] = None,
     skip_bad: SkipBad = False,
     steps: Annotated[
         int | None, typer.Option(min=1, help="Number of updates. [default: depends on the number of examples]")
@@ -97,6 +101,7 @@ def fit(
             from ict.data.user.subsets import read_subsets
             from ict.estimators.fitter import Fitter
             from ict.estimators.metrics import check_metric
+            from ict.fit.earlier import read_earlier
             from ict.fit.embedded import Embedded, choose_backbone
             from ict.fit.first_labels import check_new, suggest_first
             from ict.fit.fit import fit_files
@@ -106,6 +111,9 @@ def fit(
                 check_free(place, "--out")
             else:
                 check_new(place)
+            if suggest is not None and compare_with is not None:
+                raise UserError("--suggest fits no model, so there is nothing to compare: leave out --compare-with.")
+            earlier = None if compare_with is None else read_earlier(compare_with)
             find_beside_caller([backbone], settings)
             progress("opening the backbone")
             embed = choose_backbone(path, backbone, method, size, text_column, device, pixels=pixels)
@@ -139,6 +147,7 @@ def fit(
                     metric=check_metric(metric),
                     holdout=holdout,
                     pictures=read(size=size).data if pixels and embed is not None else None,
+                    earlier=earlier,
                 )
                 said = json.dumps(written.result, indent=1) if as_json else written.summary
     except KeyboardInterrupt as stop:

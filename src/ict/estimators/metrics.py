@@ -9,7 +9,7 @@ from ict.base.errors import unknown
 
 Metric = Literal["accuracy", "balanced_accuracy", "log_loss"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
-_LEAST = 1e-15  # probability of the true class, so that one row cannot make the log loss infinite
+LEAST = 1e-15  # probability of the true class, so that one row cannot make the log loss infinite
 
 
 def check_metric(name: str) -> Metric:
@@ -22,7 +22,7 @@ def check_metric(name: str) -> Metric:
 def row_scores(metric: Metric, probs: Array, labels: Labels) -> Array:
     """1 for a right row and 0 for a wrong one, or the logarithm of the true class's probability."""
     if metric == "log_loss":
-        return np.asarray(np.log(np.maximum(probs[np.arange(len(labels)), labels], _LEAST)))
+        return np.asarray(np.log(np.maximum(probs[np.arange(len(labels)), labels], LEAST)))
     return np.asarray(probs.argmax(1) == labels, np.float64)
 
 

@@ -11,6 +11,7 @@ from ict.data.user.records import Items
 from ict.engine.loop import Record
 from ict.estimators.auto import HeldOutProbs, Judged
 from ict.estimators.metrics import Metric
+from ict.fit.earlier import Change
 from ict.fit.label_next import Suggestion
 
 ENOUGH = 30  # examples from which a chart is drawn, or a test set measures a model
@@ -61,3 +62,4 @@ class Findings:
     small_test: str = ""  # the result on a test set too small to measure the model
     again: str = ""  # the command that fits again with more labels
     columns: Sequence[tuple[str, str]] = ()  # of a table by name, and what each became
+    change: Change | None = None  # against an earlier model

@@ -25,6 +25,7 @@ from ict.estimators.fitter import Fitter, Look
 from ict.estimators.metrics import Metric
 from ict.experts.folds import fold_groups
 from ict.experts.graph import GRAPH, GraphPropagation
+from ict.fit.earlier import Earlier, check_alike
 from ict.fit.embedded import Embedded
 from ict.fit.holdout import hold_out
 from ict.fit.outputs import Fit, Written, origin, write_outputs
@@ -47,12 +48,13 @@ def fit_files(
     metric: Metric = "accuracy",
     holdout: float = 0.0,
     pictures: UserData | None = None,
+    earlier: Earlier | None = None,
 ) -> Written:
     """Train, measure the accuracy, and write the model and its outputs.
 
     `pictures`: the same examples as pixels, if networks of pixels are to be compared with those of features.
     `holdout`: the share of the labeled examples that is kept from training for a test. Without one and without a given
-    test, the accuracy is measured on folds.
+    test, the accuracy is measured on folds. `earlier`: a model to compare with.
 
     The folder appears complete, or not at all if training is interrupted before there is a model.
     """
@@ -62,7 +64,7 @@ def fit_files(
     needed = _ROOM + given.data.x[:1].nbytes * len(given.data.y) * (method == GRAPH)  # it holds its rows
     with new_folder(out, needed) as folder:
         check_free(out, "--out")  # check again: another process may have written it in the meantime
-        return _fit(given, folder, method, fitter, seed, command, embedded, metric, holdout, pictures)
+        return _fit(given, folder, method, fitter, seed, command, embedded, metric, holdout, pictures, earlier)
 
 
 def _fit(
@@ -76,6 +78,7 @@ def _fit(
     metric: Metric,
     holdout: float,
     pictures: UserData | None,
+    earlier: Earlier | None,
 ) -> Written:
     data = given.data
     if all(label is None for label in data.y):
@@ -85,6 +88,8 @@ def _fit(
     known = encode(data.y, len(data.y))
     if len(known.classes) < 2:
         raise UserError(f"there is only one class, '{known.classes[0]}': label examples of another.")
+    if earlier is not None:
+        check_alike(earlier, [str(name) for name in known.classes])
     if pictures is not None and pictures.names != data.names:
         raise UserError(f"{given.sources[0]} changed while it was read: run the command again.")
     began, n_classes = time.monotonic(), len(known.classes)
@@ -153,6 +158,7 @@ def _fit(
         embedded=embedded,
         source=str(given.sources[0]),
         progress=fitter.progress,
+        earlier=earlier,
     )
     fitter.progress("writing")
     return write_outputs(folder, model, fit)

@@ -23,6 +23,8 @@ from ict.estimators.metrics import Metric, in_words, mean_score
 from ict.experiment.provenance import provenance
 from ict.experts.graph import GraphPropagation
 from ict.experts.temperature import tempered
+from ict.fit import earlier
+from ict.fit.earlier import Earlier, held_out_lines
 from ict.fit.embedded import Embedded
 from ict.fit.findings import ENOUGH, Example, Findings, Mistake
 from ict.fit.holdout import score
@@ -53,6 +55,7 @@ class Fit:
     embedded: Embedded | None = None  # where the examples are a backbone's features
     source: str = ""  # the data's path
     progress: Progress | None = None
+    earlier: Earlier | None = None  # a model to compare with
 
 
 class Written(NamedTuple):
@@ -125,6 +128,16 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit) -> tuple[str, d
         about["folds"] = in_folds
     if len(rows.valid):
         about["validation"] = str(score(predicted(model, data.x, rows.valid), fit.labels[rows.valid]))
+    measured_on = rows.test if measured_by_test else rows.train
+    change = None
+    if held_out is not None and held_out.rows is not None:
+        held_out_examples = held_out_lines(data, measured_on, model.classes, held_out)
+        write_lines(place / earlier.FILE, held_out_examples)
+    else:
+        held_out_examples = []
+    if fit.earlier is not None:
+        groups = None if data.groups is None else dict(zip(data.digests, data.groups, strict=True))
+        change = earlier.compare(fit.earlier, about, held_out_examples, fit.metric, fit.seed, groups)
     unlabeled = np.flatnonzero(fit.labels == UNLABELED)
     names = [data.names[i] for i in unlabeled]
     probs = predicted(model, data.x, unlabeled, fit.progress)
@@ -156,9 +169,22 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit) -> tuple[str, d
             example=lambda i: _example(data, int(unlabeled[i])),
             suggestions=suggestions,
             n_valid=len(rows.valid),
-            mistakes=_mistakes(fit, held_out, rows.test if measured_by_test else rows.train),
+            mistakes=_mistakes(fit, held_out, measured_on),
+            change=change,
             small_test=f"On the test {word(data.items)}: {accuracy}." if in_folds else "",
-            again=shlex.join(["ict", "fit", fit.source, "--labels", f"{out / 'next.csv'}", "--out", f"{out}-2"]),
+            again=shlex.join(
+                [
+                    "ict",
+                    "fit",
+                    fit.source,
+                    "--labels",
+                    f"{out / 'next.csv'}",
+                    "--out",
+                    f"{out}-2",
+                    "--compare-with",
+                    str(out),
+                ]
+            ),
             columns=data.table.described if data.table else (),
             remarks=remarks,
             origin=fit.origin,
@@ -184,8 +210,10 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit) -> tuple[str, d
     ]
     files = ", ".join(f"{out / name}" for name in names_of_files)
     validation = f"validation: {about['validation']}" if len(rows.valid) else ""
+    changed = [] if change is None else change.lines
     result = {
         **about,
+        "compared_with": None if change is None else change.told(),
         "folder": str(out),
         "classes": list(model.classes),
         "temperature": model.temperature,
@@ -196,7 +224,7 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit) -> tuple[str, d
         "origin": fit.origin,
         "unfinished": model.unfinished,
     }
-    summary = "\n".join(filter(None, [*lines, accuracy, in_folds, validation, model.calibration, files]))
+    summary = "\n".join(filter(None, [*lines, accuracy, in_folds, validation, *changed, model.calibration, files]))
     return summary, result
 
 

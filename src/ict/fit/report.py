@@ -18,6 +18,7 @@ def report(found: Findings) -> str:
     """The page."""
     sections = [
         header(found),
+        _change(found),
         candidates(found),
         to_label(found),
         where_wrong(found),
@@ -30,6 +31,19 @@ def report(found: Findings) -> str:
         _origin(found.origin),
     ]
     return page("ict fit: report", sections)
+
+
+def _change(found: Findings) -> str:
+    """What changed against an earlier model, if one was named."""
+    change = found.change
+    if change is None:
+        return ""
+    picture = ""
+    if change.gain is not None and change.low is not None and change.high is not None and change.common >= ENOUGH:
+        picture = _better_or_worse(change.low, change.gain, change.high)
+    words = "".join(f"<li>{shown(line)}</li>" for line in change.lines[:-1])
+    title = f"What changed against {shown(change.folder)}"
+    return section(title, f"<p>{shown(change.verdict)}</p>{picture}<ul>{words}</ul>")
 
 
 def _verdict(found: Findings) -> str:
@@ -47,10 +61,14 @@ def _verdict(found: Findings) -> str:
 def _gain(said: Verdict, items: str) -> str:
     if said.answer == "cannot tell":
         return f"<p>{shown(said.words(items))}</p>"
-    reach = max(abs(said.low), abs(said.high), 0.01)
+    return f"<p>{shown(said.words(items))}</p>{_better_or_worse(said.low, said.gain, said.high)}"
+
+
+def _better_or_worse(low: float, gain: float, high: float) -> str:
+    """A gain with its interval on a line, with no gain in the middle."""
+    reach = max(abs(low), abs(high), 0.01)
     return (
-        f"<p>{shown(said.words(items))}</p>"
-        f'<div class="gain">{interval(said.low, said.gain, said.high, -reach, reach, mark=0.0)}'
+        f'<div class="gain">{interval(low, gain, high, -reach, reach, mark=0.0)}'
         "<span>worse</span><span>the same</span><span>better</span></div>"
     )
 
