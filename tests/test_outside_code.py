@@ -94,7 +94,7 @@ def test_the_command_imports_from_the_working_folder_only_what_it_is_asked_for(b
 
     done = ict("predict", str(model), "x.npy")
     assert done.returncode == 2 and "--allow-code evil:Net" in done.stderr, done.stderr
-    assert len(done.stderr.splitlines()) == 1 and not Path(CANARY).exists()
+    assert "Traceback" not in done.stderr and not Path(CANARY).exists()
     allowed = ict("show", recipe_that_names(beside, algorithm="evil:Method"), "--allow-code", "evil:Method")
     assert allowed.returncode == 0 and "algorithm.name=evil:Method" in allowed.stdout, allowed.stderr
     assert Path(CANARY).exists()

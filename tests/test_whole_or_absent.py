@@ -25,8 +25,8 @@ from tests.test_cli import ict
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(unfinished|interrupted)")
 
-WHOLE = {"model.safetensors", "labels.json", "README.md", "config.json", "predictions.csv", "next.csv", "report.html"}
 MODEL_ALONE = {"model.safetensors", "labels.json", "README.md", "config.json"}
+WHOLE = MODEL_ALONE | {"predictions.csv", "next.csv", "held_out.csv", "report.html"}
 SUPERVISED = ("fit", "data.npz", "--method", "supervised", "--steps", "40", "--device", "cpu")
 
 

@@ -173,10 +173,13 @@ def compare(
     return Change(**facts, common_before=before, common_now=after, gain=gain, low=low, high=high, answer=answer)
 
 
-def held_out_lines(data: UserData, rows: Rows, classes: Sequence[str], held_out: HeldOutProbs) -> list[list[str]]:
-    """A line for each held-out example. `rows`: those of the data among which they are."""
-    assert held_out.rows is not None
+def held_out_lines(
+    data: UserData, rows: Rows, classes: Sequence[str], held_out: HeldOutProbs | None
+) -> list[list[str]]:
+    """The header, and a line for each held-out example. `rows`: those of the data among which they are."""
     lines = [_HEADER]
+    if held_out is None or held_out.rows is None:
+        return lines
     for place, label, probs in zip(held_out.rows, held_out.labels, held_out.calibrated, strict=True):
         row = int(rows[place])
         guess = classes[int(probs.argmax())]

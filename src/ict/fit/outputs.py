@@ -2,6 +2,7 @@
 
 import shlex
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +55,7 @@ class Fit:
     origin: dict[str, str]
     embedded: Embedded | None = None  # where the examples are a backbone's features
     source: str = ""  # the data's path
+    label_file: str = ""  # that came with the data
     progress: Progress | None = None
     earlier: Earlier | None = None  # a model to compare with
 
@@ -129,15 +131,11 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit) -> tuple[str, d
     if len(rows.valid):
         about["validation"] = str(score(predicted(model, data.x, rows.valid), fit.labels[rows.valid]))
     measured_on = rows.test if measured_by_test else rows.train
+    of_held_out = held_out_lines(data, measured_on, model.classes, held_out)
     change = None
-    if held_out is not None and held_out.rows is not None:
-        held_out_examples = held_out_lines(data, measured_on, model.classes, held_out)
-        write_lines(place / earlier.FILE, held_out_examples)
-    else:
-        held_out_examples = []
     if fit.earlier is not None:
         groups = None if data.groups is None else dict(zip(data.digests, data.groups, strict=True))
-        change = earlier.compare(fit.earlier, about, held_out_examples, fit.metric, fit.seed, groups)
+        change = earlier.compare(fit.earlier, about, of_held_out, fit.metric, fit.seed, groups)
     unlabeled = np.flatnonzero(fit.labels == UNLABELED)
     names = [data.names[i] for i in unlabeled]
     probs = predicted(model, data.x, unlabeled, fit.progress)
@@ -172,24 +170,14 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit) -> tuple[str, d
             mistakes=_mistakes(fit, held_out, measured_on),
             change=change,
             small_test=f"On the test {word(data.items)}: {accuracy}." if in_folds else "",
-            again=shlex.join(
-                [
-                    "ict",
-                    "fit",
-                    fit.source,
-                    "--labels",
-                    f"{out / 'next.csv'}",
-                    "--out",
-                    f"{out}-2",
-                    "--compare-with",
-                    str(out),
-                ]
-            ),
+            again=_again(fit, out),
+            label_file=fit.label_file,
             columns=data.table.described if data.table else (),
             remarks=remarks,
             origin=fit.origin,
         )
     )
+    write_lines(place / earlier.FILE, of_held_out)
     write_lines(place / "predictions.csv", prediction_lines(model.classes, [(names, probs)]))
     told = [
         Next(
@@ -226,6 +214,12 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit) -> tuple[str, d
     }
     summary = "\n".join(filter(None, [*lines, accuracy, in_folds, validation, *changed, model.calibration, files]))
     return summary, result
+
+
+def _again(fit: Fit, out: Path) -> str:
+    """The command that fits again with more labels: those of next.csv, or of the file that has the others already."""
+    labels = fit.label_file or str(out / "next.csv")
+    return shlex.join(["ict", "fit", fit.source, "--labels", labels, "--out", f"{out}-2", "--compare-with", str(out)])
 
 
 def _test(model: SavedModel, fit: Fit) -> HeldOutProbs | None:

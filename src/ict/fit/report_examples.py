@@ -32,7 +32,8 @@ def to_label(found: Findings) -> str:
         f"<p>Label these {word(found.items)}, which should help most and come from different parts of the data; "
         "next.csv has more, with an empty column for the labels.</p>"
     )
-    again = f"<p>Then run <code>{shown(found.again)}</code></p>" if found.again else ""
+    add = f"Add them to {shown(found.label_file)}, then" if found.label_file else "Then"
+    again = f"<p>{add} run <code>{shown(found.again)}</code></p>" if found.again else ""
     return section(title, words + again + _cards(found, cards))
 
 
