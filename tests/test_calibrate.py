@@ -117,7 +117,7 @@ def test_temperature_comes_from_folds_that_hid_every_label_once_or_from_validati
     assert judged.held_out is not None and sorted(judged.held_out.labels) == sorted(truth[:120])
     right = (probs[:120].argmax(1) == truth[:120]).mean()
     assert judged.estimate is not None and judged.estimate.value == pytest.approx(right, abs=0.01)
-    by_valid = by_validation(Overconfident(probs), rows[200:], truth[200:])
+    by_valid = by_validation(Overconfident(probs), rows[200:], truth[200:], "rows")
     assert by_valid.temperature == fit_temperature(probs[200:], truth[200:]) and "100 validation" in by_valid.said
 
 

@@ -135,7 +135,7 @@ def test_probabilities_are_the_softmax_of_logits_over_the_saved_temperature(
     folder, said = tmp_path, capsys.readouterr().out
     config = json.loads((folder / "model/config.json").read_text())
     temperature = config["temperature"]
-    assert temperature != 1 and f"temperature {temperature:.2f}, from 60 labeled examples" in said
+    assert temperature != 1 and f"temperature {temperature:.2f}, from 60 labeled rows" in said
     assert config["calibration"] in said and config["calibration"] in (folder / "model/README.md").read_text()
     model = load_model(folder / "model")
     rows = list(csv.DictReader((folder / "model/predictions.csv").read_text().splitlines()))
@@ -197,7 +197,7 @@ def test_a_share_that_is_held_out_is_the_test(
     monkeypatch.chdir(tmp_path)
     assert ict(monkeypatch, "fit", "data.npz", "--method", "mean-teacher", "--holdout", "0.2", *SHORT) == 0
     said = capsys.readouterr().out
-    assert "of 104 held-out labels right" in said and "from 416 labeled examples" in said
+    assert "of 104 held-out labels right" in said and "from 416 labeled rows" in said
     about = json.loads((tmp_path / "model/config.json").read_text())["about"]
     assert about["labeled"] == 520 - 104 and about["unlabeled"] == 40
     page = (tmp_path / "model/report.html").read_text()

@@ -176,7 +176,7 @@ def test_a_damaged_copy_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--backbone", NAME, "--size", "16"], "size=16 is for training on pixels"),
+        (["--backbone", NAME, "--size", "16"], "--size 16 is for training on pixels"),
         (["--backbone", "minilm2"], "unknown backbone"),
         (["--backbone", NAME, "--pixels", "--method", "ict"], "--pixels adds candidates for --method auto"),
         (["--text-column", "x"], "needs a table"),

@@ -128,7 +128,7 @@ def test_pictures_are_encoded_anew_and_one_that_is_none_is_a_sentence(server: Se
     with Image.open(io.BytesIO(content)) as got, Image.open(place / "photos/002.png") as true:
         assert np.array_equal(np.asarray(got), np.asarray(true))
     status, headers, content = server.request("GET", f"/picture/{names.index('001.png')}/large")
-    assert status == 404 and b"001.png is not an image of a known kind" in content
+    assert status == 404 and b"001.png is not a photo of a known kind" in content
     assert headers["content-type"].startswith("text/plain")
 
 
@@ -336,7 +336,7 @@ def test_the_second_server_of_a_file_and_of_a_port_is_refused(server: Server, pl
         (["photos", "--labels", "table.csv"], "table.csv is not a file of the labeling page"),
         (["photos", "--labels", "others.csv"], "others.csv labels 9.jpg, which are not here: name another file"),
         (["photos", "--classes", "cat,-1"], "the class '-1' has no usable name"),
-        (["photos", "--text-column", "a"], "text_column 'a' needs a table"),
+        (["photos", "--text-column", "a"], "--text-column a needs a table"),
         (["photos", "--label-column", "a"], "--label-column a needs a table"),
         (["sorted"], "every photo of sorted has a label already"),
     ],

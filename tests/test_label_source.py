@@ -120,5 +120,5 @@ def test_large_photos_are_shown_smaller_upright_and_without_their_metadata(tmp_p
         assert got.size == (300, 600) and not got.getexif()
         assert np.asarray(got)[100].max() < 50 and np.asarray(got)[500].min() > 200
     (tmp_path / "photos/a.jpg").unlink()
-    with pytest.raises(UserError, match=r"a.jpg is not a file: skip it"):
+    with pytest.raises(UserError, match=r"a.jpg is not there any more: skip it"):
         picture(0, 600)

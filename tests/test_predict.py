@@ -151,7 +151,7 @@ def test_gray_images_for_a_model_of_colored_ones_and_the_other_way(tmp_path: Pat
     for name, model_x in (("gray", noise(2, 5, 8, 8)), ("color", noise(2, 5, 8, 8, 3))):
         model = a_model(tmp_path / name, model_x)
         said = predict_files(model, tmp_path / "data", tmp_path / "p.csv", skip_bad=False)
-        assert ("1 image in color was made gray: b.png" in said) == (name == "gray")
+        assert ("1 photo in color was made gray: b.png" in said) == (name == "gray")
         by_hand = [gray, np.asarray(Image.fromarray(color).convert("L"))]
         if name == "color":
             by_hand = [np.repeat(gray[..., None], 3, axis=2), color]
@@ -179,7 +179,7 @@ def test_bad_images_and_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         predict_files(model, images, out, skip_bad=False)
     assert out.read_text() == "old" and not list(tmp_path.glob(".*"))
     said = predict_files(model, images, out, skip_bad=True)
-    assert "3 images could not be read and were left out: x/link.png, y/bad.png, z/worse.png" in said
+    assert "3 photos could not be read and were left out: x/link.png, y/bad.png, z/worse.png" in said
     assert len(rows(out.read_text())) == N
 
     x = FEATURES.copy()
@@ -238,8 +238,8 @@ def test_names_that_are_not_utf_8(
     ("kind", "words"),
     [
         ("gone", "does not exist"),
-        ("empty folder", "holds no images"),
-        ("only bad", "no readable example"),
+        ("empty folder", "holds no photos"),
+        ("only bad", "nothing that can be read"),
         ("folder for features", r"fitted to examples of the shape \(4,\)"),
         ("odd shape", r"examples of the shape \(5,\), but"),
         ("no rows", r"\(0, 4\)"),

@@ -41,8 +41,8 @@ def test_the_same_content_is_on_one_side_and_told() -> None:
     assert seen == [[0, 1, -1, 1, -1, -1, 0, 1, 0]], "of each content one example with a label is shown"
     assert as_lists(found) == ([1, 3, 4, 7, 8], [6], [0, 2])
     assert found.remarks == (
-        "1 labeled example is the same as another and kept on its side of the split: e2 = e0",
-        "1 unlabeled example was left out of training, being the same as a held-out one: e5 = e0",
+        "1 labeled row is the same as another and kept on its side of the split: e2 = e0",
+        "1 unlabeled row was left out of training, being the same as a held-out one: e5 = e0",
     )
 
 
@@ -56,9 +56,9 @@ def test_what_is_given_is_not_split_and_what_it_shares_is_told() -> None:
     found = arrange(given, labels, split)
     assert as_lists(found) == ([0, 1, 2, 3], [6], [4, 5, 7]), "nothing is held out besides"
     assert found.remarks == (
-        "1 test example is the same as labeled training examples: e4 = e0",
-        "1 test example is the same as unlabeled training examples: e5 = e2",
-        "1 test example is the same as validation examples: e7 = e6",
+        "1 test row is the same as labeled training rows: e4 = e0",
+        "1 test row is the same as unlabeled training rows: e5 = e2",
+        "1 test row is the same as validation rows: e7 = e6",
     )
     given, labels = some([[1], [2], [3], [1], [6]], "abaab", valid=[3])
     found = arrange(given, labels, lambda known: (np.array([0]), np.array([1])))
@@ -100,7 +100,7 @@ def test_tables_are_joined_by_column(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "lines", "words"),
     [
-        ("p,q,y", ["1,2,"], r"t\.csv has 1 example without a label, such as row 1"),
+        ("p,q,y", ["1,2,"], r"t\.csv has 1 row without a label, such as row 1"),
         ("p,q,y", ["1,2,w", "1,2,z"], "classes that .* does not have .w, z."),
         ("p,r,y", ["1,2,u"], "lacks columns that the model is fitted to: add q"),
         ("p,q,y", ["1,red,u"], "'red' instead of a finite number in the column 'q' in row 1"),
@@ -122,7 +122,7 @@ def test_images_take_the_size_and_the_mode_of_those_trained_on(tmp_path: Path) -
     given = read_subsets(tmp_path / "gray", test=tmp_path / "color")
     assert given.data.x.shape == (7, 16, 16), "one class alone is enough to test on"
     assert np.array_equal(given.data.x[:5], np.stack(list(arrays.values())))
-    assert f"{tmp_path / 'color'}: 1 image in color was made gray: cat/x.png" in given.data.remarks
+    assert f"{tmp_path / 'color'}: 1 photo in color was made gray: cat/x.png" in given.data.remarks
     save(tmp_path / "color/dog/y.png", noise(42, 16, 16))
     given = read_subsets(tmp_path / "color", valid=tmp_path / "gray/../color", size=16)
     assert given.data.x.shape == (6, 16, 16, 3)
@@ -150,9 +150,9 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
             csv.writer(file).writerows([["f", "g", "h", "label"], *some])
     assert ict(monkeypatch, "fit", "train.csv", "--test", "test.csv", "--valid", "test.csv", "--method", "graph") == 0
     said = capsys.readouterr().out
-    assert "1 test example is the same as unlabeled training examples: test.csv row 1 = row 31" in said
+    assert "1 test row is the same as unlabeled training rows: test.csv row 1 = row 31" in said
     assert "10 of 10 held-out labels right" in said and "graph, 20 labeled and 40 unlabeled rows" in said
-    assert "10 test examples are the same as validation examples" in said
+    assert "10 test rows are the same as validation rows" in said
     assert len(Path("model/predictions.csv").read_text().splitlines()) == 41, "those of the given subsets are left out"
     assert json.loads(Path("model/config.json").read_text())["columns"] == ["f", "g", "h"]
     assert ict(monkeypatch, "fit", "train.csv", "--test", "gone.csv", "--out", "other") == 2

@@ -219,11 +219,21 @@ REASONS = {
 def test_a_bad_image_is_named_or_left_out(tmp_path: Path, kind: str) -> None:
     arrays = two_classes(tmp_path)
     bad_file(kind, tmp_path / "cat/b.png")
-    assert_refused(tmp_path, "cat/b.png", "skip_bad", REASONS[kind])
+    assert_refused(tmp_path, "cat/b.png", "--skip-bad", REASONS[kind])
     data = read_data(tmp_path, skip_bad=True, size=16)
     assert data.names == tuple(arrays)
     assert np.array_equal(data.x, np.stack(list(arrays.values())))
-    assert data.remarks == ("1 image could not be read and was left out: cat/b.png",)
+    assert data.remarks == ("1 photo could not be read and was left out: cat/b.png",)
+
+
+def test_what_is_cut_and_resized_is_told(tmp_path: Path) -> None:
+    for name, sides in (("a.png", (16, 16)), ("b.png", (16, 20)), ("c.png", (12, 24))):
+        save(tmp_path / name, noise(0, *sides))
+    told = ("2 photos were cut to the square in the middle", "1 photo was resized to 16x16 pixels")
+    assert read_data(tmp_path, size=16).remarks[:2] == told
+    assert "3 photos were resized to 8x8 pixels" in read_data(tmp_path, size=8).remarks
+    two_classes(tmp_path / "squares")
+    assert read_data(tmp_path / "squares", size=16).remarks == ()
 
 
 def test_no_thread_is_left_where_reading_is_given_up() -> None:
@@ -241,7 +251,7 @@ def test_bad_images_are_counted_and_five_are_named(tmp_path: Path) -> None:
     for i in range(7):
         (tmp_path / f"cat/bad{i}.jpg").write_bytes(b"x")
     (remark,) = read_data(tmp_path, skip_bad=True).remarks
-    assert remark.startswith("7 images could not be read and were left out: cat/bad0.jpg, ")
+    assert remark.startswith("7 photos could not be read and were left out: cat/bad0.jpg, ")
     assert remark.endswith("cat/bad4.jpg and 2 more")
 
 
@@ -272,7 +282,7 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
     assert_refused(folder, "cat/link.png", "leads out")
     data = read_data(folder, skip_bad=True)
     assert set(data.names) == {*arrays, "cat/inside.png"}
-    assert data.remarks == ("2 images could not be read and were left out: cat/link.png, horse",)
+    assert data.remarks == ("2 photos could not be read and were left out: cat/link.png, horse",)
     (folder / "cat/link.png").unlink()
     assert_refused(folder, "horse", "link")
 
@@ -286,7 +296,7 @@ def test_hidden_files_are_passed_over_and_others_counted(tmp_path: Path) -> None
     assert read_data(tmp_path).remarks == ()
     (tmp_path / "notes.txt").write_text("x")
     (tmp_path / "cat/notes.txt").write_text("x")
-    assert read_data(tmp_path).remarks == ("2 files that are not images were ignored",)
+    assert read_data(tmp_path).remarks == ("2 files that are no photos were ignored: cat/notes.txt, notes.txt",)
 
 
 def test_remarks_on_sizes_single_images_and_duplicates(tmp_path: Path) -> None:
@@ -295,22 +305,25 @@ def test_remarks_on_sizes_single_images_and_duplicates(tmp_path: Path) -> None:
     for name in ("dog/same.png", "unlabeled/same.png"):
         save(tmp_path / name, arrays["cat/a.png"])
     assert read_data(tmp_path).remarks == (
-        "the images differ widely in size, with sides from 16 to 129 pixels",
-        "1 class has a single labeled example: eel",
-        "1 example is in different classes with the same content: cat/a.png = dog/same.png",
+        "the photos differ widely in size, with sides from 16 to 129 pixels",
+        "1 photo was resized to 16x16 pixels",
+        "1 class has a single labeled photo: eel",
+        "1 photo is in different classes with the same content: cat/a.png = dog/same.png",
     )
 
 
 def test_folders_that_cannot_be_learned_from(tmp_path: Path) -> None:
-    assert_refused(tmp_path, "no images")
+    assert_refused(tmp_path, "no photos: put files such as .png")
+    (tmp_path / "raw.CR2").write_bytes(b"x")
+    assert_refused(tmp_path, "no photos, but raw.CR2: make them one of .png")
     two_classes(tmp_path)
-    assert_refused(tmp_path, "size=0", size=0)
+    assert_refused(tmp_path, "--size 0", size=0)
 
 
 def test_images_without_any_label_can_be_predicted_on(tmp_path: Path) -> None:
     data = read_data(flat(tmp_path, ("a.png", "b.png")))
     assert data.y.tolist() == [None, None]
-    assert data.remarks == ("no example has a label",)
+    assert data.remarks == ("no photo has a label",)
 
 
 def test_images_beside_the_class_folders(tmp_path: Path) -> None:
@@ -318,7 +331,7 @@ def test_images_beside_the_class_folders(tmp_path: Path) -> None:
     save(tmp_path / "stray.png", noise(7, 16, 16))
     data = read_data(tmp_path)
     assert (data.names[-2], data.y[-2]) == ("stray.png", None)
-    assert data.remarks == ("images outside the class folders count as unlabeled",)
+    assert data.remarks == ("photos outside the class folders count as unlabeled",)
 
 
 def test_reading_twice_is_the_same_and_leaves_no_trace(tmp_path: Path) -> None:
@@ -357,11 +370,11 @@ def test_a_file_of_labels(tmp_path: Path, text: str) -> None:
     data = read_data(tmp_path, labels=labels)
     assert data.names == ("a.png", "b.png", "sub/c.png")
     assert data.y.tolist() == ["x", "y", None]
-    spelled = next((f"1 row is unlabeled: 1 '{word}'" for word in ("-1", "nan") if word in text), None)
+    spelled = next((f"1 photo is unlabeled: 1 '{word}'" for word in ("-1", "nan") if word in text), None)
     assert data.remarks == (  # and the labels are no ignored file
         *([spelled] if spelled else []),
         f"the folder names no class, since {labels} has no such label: sub",
-        "2 classes have a single labeled example: x, y",
+        "2 classes have a single labeled photo: x, y",
     )
 
 
@@ -370,7 +383,7 @@ def test_a_named_column_of_labels(tmp_path: Path) -> None:
     labels.write_text("path,label,kind\na.png,1,x\nb.png,1,y\n")
     assert read_data(tmp_path, labels=labels, label_column="kind").y.tolist() == ["x", "y", None]
     assert_refused(tmp_path, "'sort'", "kind", labels=labels, label_column="sort")
-    assert_refused(tmp_path, "'kind'", "labels", label_column="kind")
+    assert_refused(tmp_path, "--label-column kind", "--labels", label_column="kind")
 
 
 @pytest.mark.parametrize(
@@ -409,10 +422,13 @@ def test_a_class_without_an_image_that_can_be_read(tmp_path: Path) -> None:
     (tmp_path / "eel").mkdir()
     (tmp_path / ".hidden").mkdir()
     (tmp_path / "Unlabeled").mkdir()
-    assert read_data(tmp_path).remarks == ("1 class has no readable image: eel",)
+    assert read_data(tmp_path).remarks == ("1 class has no readable photo, so the model will not know of it: eel",)
     (tmp_path / "eel/a.png").write_bytes(b"")
     assert_refused(tmp_path, "eel/a.png")
-    assert read_data(tmp_path, skip_bad=True).remarks[1] == "1 class has no readable image: eel"
+    assert (
+        read_data(tmp_path, skip_bad=True).remarks[1]
+        == "1 class has no readable photo, so the model will not know of it: eel"
+    )
 
 
 # --- arrays ---
@@ -428,7 +444,7 @@ def test_features_from_an_npz(tmp_path: Path, x_name: str, y_name: str) -> None:
     assert np.array_equal(data.x, x.astype(np.float32))
     assert data.y.tolist() == ["1", "0", None, "2", "0"]
     assert data.names == ("row 1", "row 2", "row 3", "row 4", "row 5")
-    assert data.remarks == ("1 row is unlabeled: 1 '-1'", "2 classes have a single labeled example: 1, 2")
+    assert data.remarks == ("1 row is unlabeled: 1 '-1'", "2 classes have a single labeled row: 1, 2")
 
 
 @pytest.mark.parametrize(
@@ -459,7 +475,7 @@ def test_images_from_an_npz(tmp_path: Path) -> None:
         data = read_data(tmp_path / f"{name}.npz")
         assert data.x.dtype == np.uint8
         assert np.array_equal(data.x, expected)
-        assert data.remarks == ("no example has a label",)
+        assert data.remarks == ("no row has a label",)
 
 
 class Trap:
@@ -582,7 +598,7 @@ def test_which_column_has_the_labels(tmp_path: Path) -> None:
     assert read_data(path).y.tolist() == ["01", "02"]  # class comes before y, and its texts stay as written
     assert read_data(path, label_column="x").y.tolist() == ["1", "3"]
     assert_refused(path, "'z'", "'x', 'y', 'class'", label_column="z")
-    assert_refused(table(tmp_path, "p,q\n1,2\n"), "label_column", "'p', 'q'")
+    assert_refused(table(tmp_path, "p,q\n1,2\n"), "--label-column", "'p', 'q'")
 
 
 def test_whole_numbers_stay_whole_beside_missing_labels(tmp_path: Path) -> None:
@@ -622,7 +638,7 @@ def test_gaps_in_a_table_are_filled_and_leave_no_row_out(tmp_path: Path) -> None
         assert (data.x.tolist(), data.y.tolist()) == ([[1, 2, 0], [3, 2, 1], [5, 2, 0]], ["u", "v", "w"])
         assert data.remarks == (
             "1 column is constant: 'b'",
-            "3 classes have a single labeled example: u, v, w",
+            "3 classes have a single labeled row: u, v, w",
         )
         assert data.table is not None and data.table.left_out == (("c", "constant"),)
 
@@ -654,7 +670,7 @@ def test_a_table_in_several_chunks_is_the_same(tmp_path: Path, monkeypatch: pyte
 
 def test_rows_that_are_the_same_but_labeled_differently(tmp_path: Path) -> None:
     data = read_data(table(tmp_path, "a,y\n1,u\n2,v\n1,v\n1,\n2,v\n1,u\n"))
-    assert data.remarks == ("1 example is in different classes with the same content: row 1 = row 3 = row 6",)
+    assert data.remarks == ("1 row is in different classes with the same content: row 1 = row 3 = row 6",)
     assert data.twins.tolist() == [0, 1, 0, 0, 1, 0]
 
 
@@ -693,8 +709,8 @@ def test_mistakes_in_what_is_asked_for(tmp_path: Path) -> None:
     assert_refused(tmp_path / "gone", "gone", "does not exist")
     assert_refused(tmp_path, "gone", labels=tmp_path / "gone")
     path = table(tmp_path, "a,y\n1,2\n")
-    assert_refused(path, "size=8", size=8)
+    assert_refused(path, "--size 8", size=8)
     assert_refused(path, "'1' in line 2", labels=path)
     np.save(tmp_path / "x.npy", np.eye(2))
-    assert_refused(tmp_path / "x.npy", "'q'", label_column="q")
+    assert_refused(tmp_path / "x.npy", "--label-column q", label_column="q")
     assert_refused(path.rename(tmp_path / "t.doc"), "t.doc", "unknown kind")

@@ -90,12 +90,12 @@ class Embedder:
     def _pixels(self) -> Pixels:
         preparation = self.backbone.preparation
         if not isinstance(preparation, Pixels):
-            raise UserError(f"backbone {self.backbone.name} is for texts: name one for images by --backbone.")
+            raise UserError(f"backbone {self.backbone.name} is for texts: name one for photos.")
         return preparation
 
     def _refuse_texts(self) -> None:
         if isinstance(self.backbone.preparation, Pixels):
-            raise UserError(f"backbone {self.backbone.name} is for images: name one for texts by --backbone.")
+            raise UserError(f"backbone {self.backbone.name} is for photos: name one for texts.")
 
     def _cached(
         self,

@@ -28,6 +28,8 @@ def reading(path: Path | str, kind: str, advice: str = "repair it or write it ag
     except RecursionError:
         raise UserError(f"{path} cannot be read as {kind} (it is nested too deeply): {advice}.") from None
     except Exception as problem:
+        if isinstance(problem, OSError) and problem.errno is not None:  # a parser's own have no number
+            advice = "check that it and its drive are there, and its permissions"
         raise UserError(f"{path} cannot be read as {kind} ({cause(problem)}): {advice}.") from None
 
 

@@ -10,7 +10,7 @@ from ict.cli.options import BackboneName, DeviceName, LabelColumn, LabelsFile, S
 
 def embed(
     path: Annotated[
-        Path, typer.Argument(help="A folder of images or .txt files, images in a .npz or .npy, or a table of texts.")
+        Path, typer.Argument(help="A folder of photos or .txt files, images in a .npz or .npy, or a table of texts.")
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The .npz file to write.")],
     backbone: BackboneName = "auto",

@@ -33,7 +33,7 @@ def fit(
     path: Annotated[
         Path,
         typer.Argument(
-            help="A folder with one subfolder of images or texts per class, or a .npz, .npy, .csv or .parquet."
+            help="A folder with one subfolder of photos or texts per class, or a .npz, .npy, .csv or .parquet."
         ),
     ],
     out: Annotated[
@@ -67,7 +67,7 @@ def fit(
     ] = "accuracy",
     size: Annotated[
         int | None,
-        typer.Option(min=4, help="Resize images to this many pixels square. [default: chosen from their sizes]"),
+        typer.Option(min=4, help="Resize photos to this many pixels square. [default: chosen from their sizes]"),
     ] = None,
     backbone: BackboneName = "auto",
     pixels: Annotated[

@@ -79,7 +79,7 @@ def choose(
     """Compare the candidates and refit the best on all rows.
 
     `groups`: numbers; rows of one group share a fold. `look` is used only for the refit. `pictures`: the rows as scaled
-    images, if networks of pixels are candidates beside features. `items`: what the remark calls the rows.
+    images, if networks of pixels are candidates beside features. `items`: what the rows are called.
     """
     candidates = Candidates(fitter, inputs, n_classes, seed, groups, pictures)
     names = candidates.names(labels)
@@ -107,7 +107,7 @@ def choose(
     remark = f"{winner} was chosen among {len(names)} candidates. {helped}"
     rival = _rival(held_out, names, with_unlabeled, winner, seed)
     judged = Judged(winner, model, remark, rival=rival, verdict=said, signal=signal_of_fit(model))
-    return _measured(judged, comparison, held_out, seed, candidates.shorter_folds)
+    return _measured(judged, comparison, held_out, seed, candidates.shorter_folds, items)
 
 
 def judge(
@@ -122,8 +122,9 @@ def judge(
     groups: Rows | None = None,
     look: Look | None = None,
     folds: bool = True,
+    items: str = "rows",
 ) -> Judged:
-    """Fit a method that was asked for, and measure it on folds if wanted."""
+    """Fit a method that was asked for, and measure it on folds if wanted. `items`: what the rows are called."""
     n_folds = possible_folds(labels, _FOLDS, groups) if folds else 0
     fitter.progress.unit("training", 1, 1, method, then=n_folds)
     model = fitter.fit(method, inputs, labels, n_classes, seed, look)
@@ -150,7 +151,7 @@ def judge(
         _, fold = comparison.stopped
         return Judged(method, model, calibration=uncalibrated("that was skipped"), signal=fold.interrupted)
     held_out = held_out_scores(comparison, (method,), metric)
-    return _measured(Judged(method, model), comparison, held_out, seed, shorter)
+    return _measured(Judged(method, model), comparison, held_out, seed, shorter, items)
 
 
 def _rival(
@@ -186,7 +187,9 @@ def held_out_scores(comparison: Comparison, names: tuple[str, ...], metric: Metr
     return HeldOut(metric, np.stack(scores, axis=1), row_weights(metric, labels), comparison.group)
 
 
-def _measured(judged: Judged, comparison: Comparison, held_out: HeldOut, seed: int, shorter: bool) -> Judged:
+def _measured(
+    judged: Judged, comparison: Comparison, held_out: HeldOut, seed: int, shorter: bool, items: str
+) -> Judged:
     """With the results of the folds. `shorter`: they had fewer updates."""
     folds = [comparison.fold == fold for fold in np.unique(comparison.fold)]
     scores = {
@@ -198,7 +201,7 @@ def _measured(judged: Judged, comparison: Comparison, held_out: HeldOut, seed: i
     method = judged.method
     return replace(
         judged,
-        calibration=by_folds(comparison, method, shorter),
+        calibration=by_folds(comparison, method, shorter, items),
         scores=scores,
         estimate=estimate(held_out, seed),
         held_out=HeldOutProbs(

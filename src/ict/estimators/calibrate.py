@@ -15,16 +15,16 @@ class Calibration:
     fitted: bool = True
 
 
-def by_validation(model: Model, inputs: Array, labels: Labels) -> Calibration:
+def by_validation(model: Model, inputs: Array, labels: Labels, items: str) -> Calibration:
     """From scaled inputs and labels that were not trained on."""
     temperature = fit_temperature(model.predict_proba(inputs), labels)
-    return _calibrated(temperature, f"{len(labels)} validation examples")
+    return _calibrated(temperature, f"{len(labels)} validation {items}")
 
 
-def by_folds(comparison: Comparison, name: str, shorter: bool) -> Calibration:
+def by_folds(comparison: Comparison, name: str, shorter: bool, items: str) -> Calibration:
     """From the labeled examples, each predicted by a fit that did not see its label."""
     fits = "shorter fits" if shorter else "fits"
-    source = f"{len(comparison.labels)} labeled examples, guessed by {fits} that did not see their labels"
+    source = f"{len(comparison.labels)} labeled {items}, guessed by {fits} that did not see their labels"
     return _calibrated(comparison.temperature(name), source)
 
 

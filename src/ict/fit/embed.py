@@ -47,7 +47,7 @@ def _embedded(
     data = read_data(path, progress=progress, **options)
     if data.x.ndim < 3:
         raise UserError(
-            f"{path} is a table, which is features already: give images or texts, or name its column of texts by "
+            f"{path} is a table, which is features already: give photos or texts, or name its column of texts by "
             "--text-column."
         )
     embed = Embedder(open_backbone(PHOTOS if name == AUTO else name, device))

@@ -63,9 +63,9 @@ def choose_backbone(
     if pixels:
         return embedder(name, kind, device)
     if kind == "numbers" and name not in (AUTO, NONE):
-        raise UserError(f"{path} holds arrays or numbers: embed images with 'ict embed' first, then fit to its file.")
+        raise UserError(f"{path} holds arrays or numbers: embed photos with 'ict embed' first, then fit to its file.")
     if name == AUTO and kind == "photos" and (size is not None or method not in (AUTO_METHOD, METHOD)):
         return None
     if size is not None and name != NONE:
-        raise UserError(f"size={size} is for training on pixels: leave it out, or add --backbone {NONE}.")
+        raise UserError(f"--size {size} is for training on pixels: leave it out, or add --backbone {NONE}.")
     return embedder(name, kind, device)

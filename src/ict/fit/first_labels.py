@@ -8,7 +8,7 @@ from ict.base.errors import UserError
 from ict.base.files import check_outside, check_place
 from ict.data.array_inputs import fit_features, fit_inputs
 from ict.data.user.records import UserData
-from ict.data.user.remarks import word
+from ict.data.user.remarks import no_label, word
 from ict.data.user.subsets import GivenSubsets
 from ict.fit.next_file import Next, write_next
 from ict.fit.typical import typical
@@ -41,7 +41,7 @@ def suggest_first(given: GivenSubsets, out: Path, n: int, seed: int, embedded: b
     features = fit(data.x)(data.x)
     chosen = typical(features.reshape(len(features), -1), n, seed, labeled)
     write_next(out, data, [Next(one.row, one.cluster, _why(one.alike, data)) for one in chosen])
-    remarks = [remark for remark in data.remarks if "no example has a label" not in remark]
+    remarks = [remark for remark in data.remarks if no_label(data.items) not in remark]
     these = word(data.items, len(chosen))
     return "\n".join(
         [

@@ -87,14 +87,16 @@ def _fit(
         )
     known = encode(data.y, len(data.y))
     if len(known.classes) < 2:
-        raise UserError(f"there is only one class, '{known.classes[0]}': label examples of another.")
+        raise UserError(f"there is only one class, '{known.classes[0]}': label {word(data.items)} of another.")
     if earlier is not None:
         check_alike(earlier, [str(name) for name in known.classes])
     if pictures is not None and pictures.names != data.names:
         raise UserError(f"{given.sources[0]} changed while it was read: run the command again.")
     began, n_classes = time.monotonic(), len(known.classes)
     groups = fold_groups(data.x, known.labels, data.groups)
-    rows = arrange(given, known.labels, lambda labels: (labels[:0], hold_out(labels, holdout, seed, groups)))
+    rows = arrange(
+        given, known.labels, lambda labels: (labels[:0], hold_out(labels, holdout, seed, groups, word(data.items)))
+    )
     x, labels = data.x[rows.train], known.labels[rows.train]
     if embedded is None:
         inputs = fit_inputs(x)
@@ -133,6 +135,7 @@ def _fit(
             groups=groups[rows.train],
             look=look,
             folds=folds,
+            items=word(data.items),
         )
     fitted = judged.model
     assert isinstance(fitted, TrainedNetwork | GraphPropagation), "there is no other kind"
@@ -140,7 +143,7 @@ def _fit(
         data, embedded, inputs = pictures, None, fit_inputs(pictures.x[rows.train])
         valid = None if valid is None else (inputs(data.x[rows.valid]), valid[1])
     if valid is not None:
-        judged = replace(judged, calibration=by_validation(fitted, *valid))
+        judged = replace(judged, calibration=by_validation(fitted, *valid, word(data.items)))
     classes = tuple(map(str, known.classes))
     used = None if embedded is None else embedded.used(data)
     model = SavedModel(

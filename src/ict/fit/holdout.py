@@ -11,7 +11,7 @@ from ict.estimators.verdict import RightOf
 from ict.experts.folds import hidden_folds, possible_folds
 
 
-def hold_out(labels: Rows, share: float, seed: int, groups: Rows | None = None) -> Rows:
+def hold_out(labels: Rows, share: float, seed: int, groups: Rows | None = None, items: str = "rows") -> Rows:
     """Test rows: a share of the labeled ones, stratified by class, in whole groups."""
     if share == 0:
         return labels[:0]
@@ -20,7 +20,7 @@ def hold_out(labels: Rows, share: float, seed: int, groups: Rows | None = None) 
     n_folds = round(1 / share)
     if possible_folds(labels, n_folds, groups) < n_folds:
         raise UserError(
-            f"--holdout {share} needs {n_folds} different labeled examples of every class: label more, hold out a "
+            f"--holdout {share} needs {n_folds} different labeled {items} of every class: label more, hold out a "
             "larger share, or leave it out and let folds measure."
         )
     _, test = next(hidden_folds(labels, n_folds, seed, groups))

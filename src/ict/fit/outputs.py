@@ -36,7 +36,6 @@ from ict.fit.report import report
 from ict.models.saved_model import CONFIG, SavedModel, describe_model, save_model
 from ict.models.trained_network import TrainedNetwork
 
-_NO_TEST = "a class has fewer than two different labeled examples, too few to hold some out"
 _MISTAKES = 12  # shown in the report
 _CHUNK = 1024  # examples predicted at a time
 
@@ -159,7 +158,7 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit) -> tuple[str, d
             labeled=np.bincount(trained[trained >= 0], minlength=len(model.classes)),
             held_out=held_out,
             tested=measured_by_test,
-            no_test=_NO_TEST,
+            no_test=_no_test(fit),
             history=network.history if network else (),
             seeding=network.seeding if network else 0,
             names=names,
@@ -231,10 +230,15 @@ def _test(model: SavedModel, fit: Fit) -> HeldOutProbs | None:
     return HeldOutProbs(probs, tempered(probs, model.temperature), fit.labels[rows], np.arange(len(rows)))
 
 
+def _no_test(fit: Fit) -> str:
+    """Why nothing was held out, if nothing was."""
+    return f"a class has fewer than two different labeled {word(fit.data.items)}, too few to hold some out"
+
+
 def _accuracy(fit: Fit, held_out: HeldOutProbs | None) -> str:
     """The accuracy in words, from the test examples or from folds."""
     if held_out is None:
-        return f"no accuracy was measured: {_NO_TEST}"
+        return f"no accuracy was measured: {_no_test(fit)}"
     if not len(fit.rows.test):
         shorter = ", in shorter fits" if fit.judged.shorter else ""
         return f"{fit.judged.estimate}{shorter}"

@@ -15,7 +15,7 @@ from ict.base.errors import UserError
 from ict.base.files import check_outside, replacing
 from ict.data.user.read import TABLES, item_kind, stream_data
 from ict.data.user.records import ANY, Chunk, Progress, Stream
-from ict.data.user.remarks import counted, images_left_out, made_gray, rows_left_out
+from ict.data.user.remarks import counted, made_gray, photos_left_out, rows_left_out
 from ict.engine.device import Device
 from ict.estimators.embedding import restored_embedding
 from ict.models.saved_model import SavedModel, load_model
@@ -52,10 +52,10 @@ def predict_files(
             if progress is not None:
                 progress("predicting", done + len(bad), stream.total)
         if not done:
-            raise UserError(f"{path} has no readable example: repair or replace them.")
+            raise UserError(f"{path} has nothing that can be read: repair or replace it.")
 
     write_predictions(out, loaded, watched())
-    left_out = images_left_out(bad) if path.is_dir() else rows_left_out(bad)
+    left_out = photos_left_out(bad) if path.is_dir() else rows_left_out(bad)
     lines = [*stream.remarks, *left_out, *made_gray(grayed), loaded.calibration]
     return "\n".join([*lines, f"{counted(done, 'prediction', 'predictions')}: {out}"])
 

@@ -26,13 +26,13 @@ def losses(history: Sequence[Record]) -> str | None:
 def validation(history: Sequence[Record]) -> str | None:
     """Errors of student and teacher on the validation examples over updates."""
     names = {"valid_error_student": "student", "valid_error_teacher": "teacher"}
-    title = "Error on the validation examples over updates"
-    return _curves("validation", title, history, names, "error on validation examples", top=0.05)
+    title = "Validation error over updates"
+    return _curves("validation", title, history, names, "validation error", top=0.05)
 
 
 def certainty(history: Sequence[Record]) -> str | None:
     """The mean largest probability on unlabeled examples over updates."""
-    title = "Mean probability of the guesses for unlabeled examples over updates"
+    title = "Mean probability of the guesses over updates"
     return _curves("certainty", title, history, {"confidence": ""}, "mean probability of a guess", top=1.0)
 
 

@@ -74,7 +74,7 @@ def open_source(
 
 
 def _photos(folder: Path, classes: Collection[str]) -> Source:
-    names, _, _ = files_in(folder, SUFFIXES, "image")
+    names, _, _ = files_in(folder, SUFFIXES, "photo")
     root = folder.resolve()
 
     def picture(row: int, side: int) -> bytes:

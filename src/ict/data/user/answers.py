@@ -20,7 +20,7 @@ from ict.base.reading import check_file, reading
 from ict.data.labels import is_unlabeled_text
 from ict.data.user.label_file import about_other_folders
 from ict.data.user.records import UserData
-from ict.data.user.remarks import counted, listed
+from ict.data.user.remarks import counted, listed, word
 from ict.data.user.text_files import LARGEST
 
 AnswerKind = Literal["suggested", "random", "skip", "flag", "undo"]
@@ -105,13 +105,12 @@ def with_answers(data: UserData, path: Path, source: Path, skip_bad: bool) -> Us
     for bad, problem in ((missing, "which the data does not have"), (changed, "which changed since they were labeled")):
         if bad and not skip_bad:
             raise UserError(
-                f"{path} labels {listed(bad)}, {problem}: put them back, label again, or set skip_bad to leave such "
+                f"{path} labels {listed(bad)}, {problem}: put them back, label again, or add --skip-bad to leave such "
                 "lines out."
             )
         if bad:
-            remarks.append(
-                f"{counted(len(bad), 'label', 'labels')} of {path} left out, for examples {problem}: {listed(bad)}"
-            )
+            labels = counted(len(bad), "label", "labels")
+            remarks.append(f"{labels} of {path} left out, for {word(data.items)} {problem}: {listed(bad)}")
     for name in counting.keys() - {*missing, *changed}:
         y[row_of[name]] = counting[name].label
         if counting[name].kind == "random":

@@ -28,7 +28,7 @@ def read(path: Path, options: ReadOptions) -> UserData:
     """Read a .npz with x and optionally y, or a .npy with x. A .npy of float32 or uint8 is memory-mapped."""
     labels = options.labels
     if options.label_column is not None:
-        raise UserError(f"label_column '{options.label_column}' needs a table, but {path} holds arrays: leave it out.")
+        raise UserError(f"--label-column {options.label_column} needs a table, but {path} holds arrays: leave it out.")
     raw, known = _inputs_and_labels(path)
     if known is not None and labels is not None:
         raise UserError(f"{path} already contains labels: leave out {labels}, or remove the labels from {path}.")

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 from typing import TypeVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from ict.base.errors import UserError
+from ict.data.user.folder_files import GONE
 
 _HEIC = (".heic", ".heif")
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", *_HEIC)
@@ -64,6 +66,8 @@ def decoded(path: Path, root: Path, size: int, gray: bool, digest: bytes | None 
         raw = _bytes(path, root)
     except Exception as error:  # also a loop of links
         raw, why = b"", _reason(error)
+        if why == GONE:
+            return why
     if digest is not None and hashlib.blake2b(raw).digest() != digest:
         raise UserError(f"{path} changed while it was read: run the command again.")
     try:
@@ -110,9 +114,12 @@ def _quiet_pillow() -> Iterator[None]:
 def _bytes(path: Path, root: Path) -> bytes:
     if path.is_symlink() and not path.resolve().is_relative_to(root):
         raise _Bad("is a link that leads out of the folder")
-    if not path.is_file():  # reading a pipe, for example, would block forever
+    if path.is_symlink() and not path.exists():
+        raise _Bad("is a link to nothing")
+    status = path.stat()
+    if not S_ISREG(status.st_mode):  # reading a pipe, for example, would block forever
         raise _Bad("is not a file")
-    if path.stat().st_size > LARGEST:
+    if status.st_size > LARGEST:
         raise _Bad(f"has more than {LARGEST:,} bytes")
     raw = path.read_bytes()
     if not raw:
@@ -126,9 +133,13 @@ def _reason(error: Exception) -> str:
     if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning):
         return f"has more than {Image.MAX_IMAGE_PIXELS} pixels, pillow's limit"
     if isinstance(error, UnidentifiedImageError):
-        return "is not an image of a known kind"
+        return "is not a photo of a known kind"
     if isinstance(error, PermissionError):
         return "may not be read"
+    if isinstance(error, FileNotFoundError):
+        return GONE
+    if isinstance(error, OSError) and error.errno is not None:  # pillow's own have no number
+        return f"cannot be read ({error.strerror})"
     return "is corrupt or truncated"
 
 

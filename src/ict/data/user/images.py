@@ -26,7 +26,7 @@ from ict.data.user.records import (
     UserData,
     label_strings,
 )
-from ict.data.user.remarks import images_left_out, made_gray, unlike_the_model
+from ict.data.user.remarks import counted, made_gray, photos_left_out, unlike_the_model
 
 ITEMS: Items = "photos"
 _SMALL = 64  # largest side of images whose pixels are used in addition to a backbone's features
@@ -39,10 +39,10 @@ def read(folder: Path, options: ReadOptions) -> UserData:
     """Read a folder. Labels are the names of the first-level folders, or come from the file of labels."""
     labels, column = options.labels, options.label_column
     if column is not None and labels is None:
-        raise UserError(f"label_column '{column}' needs a table, but {folder} is a folder: pass labels too.")
+        raise UserError(f"--label-column {column} needs a table, but {folder} is a folder: give --labels too.")
     if options.size is not None and options.size < 1:
-        raise UserError(f"size={options.size} is not a number of pixels: give 1 or more.")
-    names, linked, n_ignored = files_in(folder, SUFFIXES, "image", labels)
+        raise UserError(f"--size {options.size} is not a number of pixels: give 1 or more.")
+    names, linked, others = files_in(folder, SUFFIXES, "photo", labels)
     given = folder_labels(names, folder, "photo", options)
     bad = dict.fromkeys(linked, "is a link to a folder, which is not followed")
     headers = _headers(folder, names, bad, options.progress)
@@ -56,18 +56,20 @@ def read(folder: Path, options: ReadOptions) -> UserData:
         x, beside = _embedded(folder, headers, options, options.embed, bad)
     kept = [name for name in headers if name not in bad]
     if not kept:
-        raise UserError(f"none of the {len(bad)} images in {folder} can be read: repair or replace them.")
+        raise UserError(f"none of the {len(bad)} photos in {folder} can be read: repair or replace them.")
     y = label_strings(given.known.get(name) for name in kept)
-    remarks = [*given.remarks, *images_left_out(sorted(bad)), *ignored(n_ignored, "an image", "images")]
+    remarks = [*given.remarks, *photos_left_out(sorted(bad)), *ignored(others, "photo")]
     wanted = class_folders(folder) if labels is None else set(label_strings(given.known.values())) - {None}
-    remarks += empty_classes(sorted(wanted - set(y)), "image")
+    remarks += empty_classes(sorted(wanted - set(y)), "photo")
     sides = [side for name in kept for side in headers[name].sides]
     if max(sides) > 8 * min(sides):
-        remarks.append(f"the images differ widely in size, with sides from {min(sides)} to {max(sides)} pixels")
-    if options.gray:
+        remarks.append(f"the photos differ widely in size, with sides from {min(sides)} to {max(sides)} pixels")
+    side = size if options.embed is None else options.embed.side
+    remarks += _made_square([headers[name] for name in kept], {side, *beside})
+    if options.gray or len(beside) == 2:
         remarks += made_gray([name for name in kept if not headers[name].gray])
     if labels is None and any(label is not None for label in y) and any("/" not in name for name in kept):
-        remarks.append("images outside the class folders count as unlabeled")
+        remarks.append("photos outside the class folders count as unlabeled")
     contents = tuple(headers[name].digest.hex()[:32] for name in kept)
     if options.embed is None:
         return UserData(x, y, tuple(kept), tuple(remarks), contents=contents)
@@ -92,8 +94,8 @@ def stream(folder: Path, options: StreamOptions) -> Stream:
         return _stream_embedded(folder, options, options.embed)
     shape, skip_bad, size = options.shape, options.skip_bad, options.chunk
     if len(shape) == 1 or shape[0] != shape[1]:
-        raise unlike_the_model(folder, "square images", shape)
-    names, linked, n_ignored = files_in(folder, SUFFIXES, "image")
+        raise unlike_the_model(folder, "square photos", shape)
+    names, linked, others = files_in(folder, SUFFIXES, "photo")
     linked_bad = dict.fromkeys(linked, "is a link to a folder, which is not followed")
     refuse(folder, linked_bad, skip_bad)
     gray = len(shape) == 2
@@ -115,7 +117,7 @@ def stream(folder: Path, options: StreamOptions) -> Stream:
             colored = [name for name, (_, was_gray) in good.items() if gray and not was_gray]
             yield Chunk(x, list(good), list(bad), colored)
 
-    return Stream(chunks(), len(names), ignored(n_ignored, "an image", "images"))
+    return Stream(chunks(), len(names), ignored(others, "photo"))
 
 
 def _headers(folder: Path, names: list[str], bad: dict[str, str], progress: Progress | None) -> dict[str, Header]:
@@ -135,6 +137,17 @@ def _headers(folder: Path, names: list[str], bad: dict[str, str], progress: Prog
 
 def _shorter_sides(headers: dict[str, Header]) -> list[int]:
     return [min(header.sides) for header in headers.values()]
+
+
+def _made_square(headers: Sequence[Header], sides: set[int]) -> list[str]:
+    """A remark on photos that were cut and resized to squares of these sides."""
+    cut = sum(width != height for width, height in (header.sides for header in headers))
+    resized = sum({min(header.sides)} != sides for header in headers)
+    remarks = [f"{counted(cut, 'photo was', 'photos were')} cut to the square in the middle"] if cut else []
+    if resized:
+        squares = " and to ".join(f"{side}x{side}" for side in sorted(sides, reverse=True))
+        remarks.append(f"{counted(resized, 'photo was', 'photos were')} resized to {squares} pixels")
+    return remarks
 
 
 def _size_for(shorter_sides: Sequence[int]) -> int:
@@ -195,7 +208,7 @@ def _embedded(
 
 
 def _stream_embedded(folder: Path, options: StreamOptions, embed: Embed) -> Stream:
-    names, linked, n_ignored = files_in(folder, SUFFIXES, "image")
+    names, linked, others = files_in(folder, SUFFIXES, "photo")
     refuse(folder, dict.fromkeys(linked, "is a link to a folder, which is not followed"), options.skip_bad)
 
     def chunks() -> Iterator[Chunk]:
@@ -209,7 +222,7 @@ def _stream_embedded(folder: Path, options: StreamOptions, embed: Embed) -> Stre
             features = embed.squares(list(good.values()))
             yield Chunk(_with_pixels(folder, list(good), features, options.beside), list(good), list(bad))
 
-    return Stream(chunks(), len(names), ignored(n_ignored, "an image", "images"))
+    return Stream(chunks(), len(names), ignored(others, "photo"))
 
 
 def _squares(

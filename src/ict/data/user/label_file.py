@@ -67,7 +67,7 @@ def read_label_file(
     left_out = f"{counted(len(missing), 'line', 'lines')} of {path} without {_a(what)}"
     were = "was" if len(missing) == 1 else "were"
     remarks = [f"{left_out} {were} left out: {listed(missing)}"] if missing else []
-    return FileLabels(known, (*remarks, *unlabeled_rows(blank)))
+    return FileLabels(known, (*remarks, *unlabeled_rows(blank, what)))
 
 
 def names_examples(path: Path) -> bool:

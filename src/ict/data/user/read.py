@@ -15,7 +15,7 @@ from ict.data.user.records import Embed, Items, Progress, Reader, ReadOptions, S
 from ict.data.user.remarks import about_labels
 
 CHUNK = 1024  # examples in a chunk of a stream
-KINDS = "a folder of images or a .npz, .npy, .csv or .parquet file"
+KINDS = "a folder of photos or texts, or a .npz, .npy, .csv or .parquet file"
 TABLES = (".csv", ".parquet")
 
 
@@ -25,7 +25,7 @@ def reader_of(path: Path, text_column: str | None = None) -> Reader:
         raise UserError(f"{path} does not exist: give {KINDS}.")
     reader: Reader
     if text_column is not None and path.suffix.lower() not in TABLES:
-        raise UserError(f"text_column '{text_column}' needs a table, but {path} is not one: leave it out.")
+        raise UserError(f"--text-column {text_column} needs a table, but {path} is not one: leave it out.")
     if text_column is not None or (path.is_dir() and _holds_texts(path)):
         from ict.data.user import texts as reader
     elif path.is_dir():
@@ -67,12 +67,12 @@ def read_data(
     if labels is not None and not labels.is_file():
         raise UserError(f"the labels {labels} are not a file: give one that exists.")
     if size is not None and not path.is_dir():
-        raise UserError(f"size={size} is for a folder of images, which {path} is not: leave it out.")
+        raise UserError(f"--size {size} is for a folder of photos, which {path} is not: leave it out.")
     if group_column is not None and path.suffix.lower() not in TABLES:
-        raise UserError(f"group_column '{group_column}' needs a table, but {path} is not one: leave it out.")
+        raise UserError(f"--group-column {group_column} needs a table, but {path} is not one: leave it out.")
     if columns and (path.suffix.lower() not in TABLES or text_column is not None):
-        what = f"--text-column {text_column}" if text_column else "a file that is no table"
-        raise UserError(f"columns of {path} cannot be chosen, beside {what}: leave them out.")
+        what = "a table of texts" if text_column else "no table"
+        raise UserError(f"--columns says what columns of a table are, and {path} is {what}: leave it out.")
     answers = labels if labels is not None and is_answer_file(labels) else None
     by_row = labels if labels is not None and not (answers or path.is_dir()) and names_examples(labels) else None
     options = ReadOptions(

@@ -33,8 +33,8 @@ def counted(n: int, singular: str, plural: str) -> str:
     return f"{n} {singular if n == 1 else plural}"
 
 
-def images_left_out(names: Sequence[str]) -> list[str]:
-    could = counted(len(names), "image could not be read and was", "images could not be read and were")
+def photos_left_out(names: Sequence[str]) -> list[str]:
+    could = counted(len(names), "photo could not be read and was", "photos could not be read and were")
     return [f"{could} left out: {listed(names)}"] if names else []
 
 
@@ -44,28 +44,32 @@ def rows_left_out(names: Sequence[str]) -> list[str]:
 
 
 def made_gray(names: Sequence[str]) -> list[str]:
-    were = counted(len(names), "image in color was", "images in color were")
+    were = counted(len(names), "photo in color was", "photos in color were")
     return [f"{were} made gray: {listed(names)}"] if names else []
 
 
-def unlabeled_rows(values: Sequence[object]) -> list[str]:
-    """A remark on the rows without a label, if any of them says so by a word or a number."""
+def unlabeled_rows(values: Sequence[object], what: str = "row") -> list[str]:
+    """A remark on the rows without a label, if any of them says so by a word or a number. `what`: the word for one."""
     counts = Counter("" if value is None else str(value).strip() for value in values)
     unlabeled = {text: n for text, n in counts.most_common() if is_unlabeled_text(text)}
     if not any(unlabeled):
         return []
     ways = [f"{n:,} " + (f"'{text}'" if text else "blank") for text, n in unlabeled.items()]
-    return [f"{counted(sum(unlabeled.values()), 'row is', 'rows are')} unlabeled: {', '.join(ways)}"]
+    return [f"{counted(sum(unlabeled.values()), f'{what} is', f'{what}s are')} unlabeled: {', '.join(ways)}"]
+
+
+def no_label(items: Items) -> str:
+    return f"no {word(items, 1)} has a label"
 
 
 def about_labels(data: UserData) -> list[str]:
     """Remarks on classes with one label, on missing labels, and on equal examples with different labels."""
     counts = Counter(label for label in data.y if label is not None)
     if not counts:
-        return ["no example has a label"]  # an error only for training
+        return [no_label(data.items)]  # an error only for training
     single = sorted(label for label, n in counts.items() if n == 1)
     have = counted(len(single), "class has", "classes have")
-    remarks = [f"{have} a single labeled example: {listed(single)}"] if single else []
+    remarks = [f"{have} a single labeled {word(data.items, 1)}: {listed(single)}"] if single else []
     return [*remarks, *_slips(data, counts), *_torn(data)]
 
 
@@ -102,9 +106,8 @@ def _torn(data: UserData) -> list[str]:
     torn = [" = ".join(data.names[i] for i in rows) for rows in groups.values() if len({data.y[i] for i in rows}) > 1]
     if not torn:
         return []
-    return [
-        f"{counted(len(torn), 'example is', 'examples are')} in different classes with the same content: {listed(torn)}"
-    ]
+    are = counted(len(torn), f"{word(data.items, 1)} is", f"{word(data.items)} are")
+    return [f"{are} in different classes with the same content: {listed(torn)}"]
 
 
 def unlike_the_model(path: object, has: str, shape: tuple[int, ...]) -> UserError:

@@ -36,7 +36,7 @@ def finite(
         column = columns[int(np.argmin(np.isfinite(x[row])))]
         raise UserError(
             f"{path} has no finite number in {names[row]}, column {column}: "
-            "fill it in or set skip_bad to leave such rows out."
+            "fill it in or add --skip-bad to leave such rows out."
         )
     return without(x, y, names, bad)
 
@@ -55,7 +55,7 @@ def joined(path: Path, blocks: list[Block], columns: tuple[str, ...]) -> UserDat
     if not names:
         if bad:
             raise UserError(f"every row of {path} has a feature that is not a finite number: fill them in.")
-        raise UserError(f"{path} has no rows: give one for each example.")
+        raise UserError(f"{path} has no rows: give some.")
     x = blocks[0].x if len(blocks) == 1 else np.concatenate([block.x for block in blocks])
     remarks = rows_left_out(bad)
     if x.ndim == 2 and len(x) > 1 and (constant := np.flatnonzero((x == x[:1]).all(axis=0))).size:

@@ -13,7 +13,7 @@ from ict.data.columns.kinds import Asked
 from ict.data.labels import UNLABELED
 from ict.data.user.read import read_data
 from ict.data.user.records import Embed, Progress, UserData
-from ict.data.user.remarks import counted, listed
+from ict.data.user.remarks import counted, listed, word
 
 Choose = Callable[[Rows], tuple[Rows, Rows]]  # from labels, -1 where unknown, to validation rows and test rows
 
@@ -105,8 +105,8 @@ def _checks(data: UserData, labels: Path | None, test: Path | None) -> Rows:
     trained = set(np.delete(data.y, checks)) - {None}
     if unknown := sorted(set(data.y[checks]) - trained):
         raise UserError(
-            f"{labels} has {listed(unknown)} in random checks alone, which are never trained on: label another example "
-            "of it."
+            f"{labels} has {listed(unknown)} in random checks alone, which are never trained on: label another "
+            f"{word(data.items, 1)} of it."
         )
     return checks
 
@@ -134,12 +134,12 @@ def arrange(given: GivenSubsets, labels: Rows, choose: Choose) -> Subsets:
         chosen, taken = dict.fromkeys(chosen, first[:0]), np.zeros_like(taken)
     train = np.flatnonzero(mine & ~taken)
     subsets = {name: labeled[np.isin(twins[labeled], twins[rows])] for name, rows in chosen.items()}
-    remarks = []
+    remarks, one, several = [], word(data.items, 1), word(data.items)
     if (copies := np.setdiff1d(labeled, first)).size:
-        are = counted(len(copies), "labeled example is", "labeled examples are")
+        are = counted(len(copies), f"labeled {one} is", f"labeled {several} are")
         remarks.append(f"{are} the same as another and kept on its side of the split: {_pairs(data, copies)}")
     if (out := np.flatnonzero(mine & taken & (labels < 0))).size:
-        were = counted(len(out), "unlabeled example was", "unlabeled examples were")
+        were = counted(len(out), f"unlabeled {one} was", f"unlabeled {several} were")
         remarks.append(f"{were} left out of training, being the same as a held-out one: {_pairs(data, out)}")
     for name in ("valid", "test"):
         if (rows := getattr(given, name)) is not None:
@@ -147,8 +147,8 @@ def arrange(given: GivenSubsets, labels: Rows, choose: Choose) -> Subsets:
             others = {"labeled training": train[labels[train] >= 0], "unlabeled training": train[labels[train] < 0]}
             for kind, of in (others | ({"validation": subsets["valid"]} if name == "test" else {})).items():
                 if (same := rows[np.isin(twins[rows], twins[of])]).size:
-                    are = counted(len(same), f"{name} example is", f"{name} examples are")
-                    remarks.append(f"{are} the same as {kind} examples: {_pairs(data, same)}")
+                    are = counted(len(same), f"{name} {one} is", f"{name} {several} are")
+                    remarks.append(f"{are} the same as {kind} {several}: {_pairs(data, same)}")
     return Subsets(train, subsets["valid"], subsets["test"], tuple(remarks))
 
 
@@ -165,7 +165,7 @@ def _alike(subset: UserData, source: Path, data: UserData, path: Path, classes: 
     names = tuple(f"{source / name}" if source.is_dir() else f"{source} {name}" for name in subset.names)
     unlabeled = [name for name, label in zip(subset.names, subset.y, strict=True) if label is None]
     if unlabeled:
-        has = counted(len(unlabeled), "example", "examples")
+        has = counted(len(unlabeled), word(data.items, 1), word(data.items))
         raise UserError(f"{source} has {has} without a label, such as {unlabeled[0]}: label or remove them.")
     if strange := sorted(set(subset.y) - classes):
         raise UserError(f"{source} has classes that {path} does not have ({listed(strange)}): label some there too.")
@@ -179,7 +179,8 @@ def _alike(subset: UserData, source: Path, data: UserData, path: Path, classes: 
         x = np.repeat(x[..., None], 3, axis=3)
     if x.shape[1:] != data.x.shape[1:]:
         raise UserError(
-            f"{source} holds examples of the shape {x.shape[1:]}, but {path} of {data.x.shape[1:]}: make them alike."
+            f"{source} holds {word(data.items)} of the shape {x.shape[1:]}, but {path} of {data.x.shape[1:]}: "
+            "make them alike."
         )
     remarks = tuple(f"{source}: {remark}" for remark in subset.remarks)
     return replace(subset, x=x, names=names, remarks=remarks)

@@ -84,7 +84,9 @@ def row_groups(path: Path, column: str, names: tuple[str, ...]) -> NDArray[np.ob
     """The values of a column as text for the rows with these names; a row without a value is a group of its own."""
     columns = table_columns(path)
     if column not in columns:
-        raise UserError(f"{path} has no column '{column}': name the one with the groups by group_column, of {columns}.")
+        raise UserError(
+            f"{path} has no column '{column}': name the one with the groups by --group-column, of {columns}."
+        )
     values: dict[str, Any] = {}
     for piece in pieces(path, Cells(column), skip_bad=True):
         values |= zip((f"row {i}" for i in piece.numbers), piece.as_written(column), strict=True)
@@ -102,16 +104,16 @@ def text_blocks(
     """
     names = table_columns(path)
     if column not in names:
-        raise UserError(f"{path} has no column '{column}': name the one with the texts by text_column, of {names}.")
+        raise UserError(f"{path} has no column '{column}': name the one with the texts by --text-column, of {names}.")
     if label is not None and label not in names:
-        raise UserError(f"{path} has no column '{label}': name the one with the labels by label_column, of {names}.")
+        raise UserError(f"{path} has no column '{label}': name the one with the labels by --label-column, of {names}.")
     label = label or find_label_column([name for name in names if name != column])
     for piece in pieces(path, Cells(label), skip_bad, chunk):
         texts = piece.frame[column].astype(object)
         present = texts.notna().to_numpy(bool)
         bad = [f"row {i}" for i, there in zip(piece.numbers, present, strict=True) if not there]
         if bad and not skip_bad:
-            raise UserError(f"{path} has no text in {bad[0]}: fill it in or set skip_bad to leave such rows out.")
+            raise UserError(f"{path} has no text in {bad[0]}: fill it in or add --skip-bad to leave such rows out.")
         labels = piece.as_written(label)
         yield (
             [str(text) for text in texts[present]],
@@ -164,7 +166,7 @@ def _by_kind(table: TableInputs, path: Path, skip_bad: bool) -> Encode:
             if len(mask) > 1 and mask.all():
                 raise UserError(f"{path} has {cell}, and nothing else there: give the column what it is fitted to.")
             if not skip_bad:
-                raise UserError(f"{path} has {cell}: fix it or set skip_bad to leave such rows out.")
+                raise UserError(f"{path} has {cell}: fix it or add --skip-bad to leave such rows out.")
         names = [f"row {i}" for i in piece.numbers]
         left_out = np.logical_or.reduce([*bad.values()]) if bad else np.zeros(len(x), np.bool_)
         return _with_too_wide(without(x, y, names, left_out), piece)
@@ -211,5 +213,5 @@ def _label_column(columns: list[str], path: Path, wanted: str | None, may_lack: 
         return None
     if found is None or found not in columns:
         what = " or ".join(LABEL_COLUMNS) if wanted is None else f"'{wanted}'"
-        raise UserError(f"{path} has no column {what}: name the one with the labels by label_column, of {columns}.")
+        raise UserError(f"{path} has no column {what}: name the one with the labels by --label-column, of {columns}.")
     return found

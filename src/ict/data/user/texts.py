@@ -1,6 +1,7 @@
 """Reads texts: a folder of .txt files in which the first-level folders name the classes, or a column of a table."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from ict.base.errors import UserError
 from ict.data.labels import find_label_column, whole_numbers
-from ict.data.user.folder_files import class_folders, empty_classes, files_in, ignored, refuse
+from ict.data.user.folder_files import GONE, class_folders, empty_classes, files_in, ignored, refuse
 from ict.data.user.label_file import folder_labels
 from ict.data.user.records import (
     Chunk,
@@ -50,19 +51,19 @@ def stream(path: Path, options: StreamOptions) -> Stream:
     if not path.is_dir():
         blocks = text_blocks(path, options.text_column, None, options.skip_bad, options.chunk)
         return Stream((Chunk(embed.texts_now(texts), names, bad) for texts, _, names, bad in blocks), None, [])
-    names, linked, n_ignored = files_in(path, SUFFIXES, "text")
+    names, linked, others = files_in(path, SUFFIXES, "text")
     refuse(path, dict.fromkeys(linked, _LINKED), options.skip_bad)
 
     def chunks() -> Iterator[Chunk]:
         yield Chunk(np.empty((0, *options.shape), np.float32), [], linked)
         for start in range(0, len(names), options.chunk):
             found = {name: text_in(path, name) for name in names[start : start + options.chunk]}
-            bad = [name for name, text in found.items() if text is None]
-            refuse(path, dict.fromkeys(bad, _UNREADABLE), options.skip_bad)
+            bad = _unreadable(path, found)
+            refuse(path, bad, options.skip_bad)
             good = {name: text for name, text in found.items() if text is not None}
-            yield Chunk(embed.texts_now(list(good.values())), list(good), bad)
+            yield Chunk(embed.texts_now(list(good.values())), list(good), list(bad))
 
-    return Stream(chunks(), len(names), ignored(n_ignored, "a text", "texts"))
+    return Stream(chunks(), len(names), ignored(others, "text"))
 
 
 def _from_table(path: Path, options: ReadOptions) -> tuple[list[str], UserData]:
@@ -85,20 +86,20 @@ def _beside(path: Path, options: ReadOptions) -> list[str]:
 def _from_folder(path: Path, options: ReadOptions) -> tuple[list[str], UserData]:
     if options.label_column is not None and options.labels is None:
         raise UserError(f"--label-column {options.label_column} needs a table, but {path} is a folder: leave it out.")
-    names, linked, n_ignored = files_in(path, SUFFIXES, "text", options.labels)
+    names, linked, others = files_in(path, SUFFIXES, "text", options.labels)
     given = folder_labels(names, path, "text", options)
     texts: dict[str, str | None] = {}
     for done, name in enumerate(names, 1):
         texts[name] = text_in(path, name)
         if options.progress is not None:
             options.progress("reading texts", done, len(names))
-    bad = dict.fromkeys(linked, _LINKED) | {name: _UNREADABLE for name, text in texts.items() if text is None}
+    bad = dict.fromkeys(linked, _LINKED) | _unreadable(path, texts)
     refuse(path, bad, options.skip_bad)
     good = {name: text for name, text in texts.items() if text is not None}
     y = label_strings(given.known.get(name) for name in good)
     remarks = list(given.remarks)
     remarks += [f"texts that could not be read were left out: {listed(sorted(bad))}"] if bad else []
-    remarks += ignored(n_ignored, "a text", "texts")
+    remarks += ignored(others, "text")
     wanted = class_folders(path) if options.labels is None else set(label_strings(given.known.values())) - {None}
     remarks += empty_classes(sorted(str(name) for name in wanted - set(y)), "text")
     return list(good.values()), UserData(_NO_FEATURES, y, tuple(good), tuple(remarks))
@@ -108,6 +109,12 @@ def _embed(path: Path, embed: Embed | None) -> Embed:
     if embed is None:
         raise UserError(f"{path} holds texts, which need a backbone: name one with --backbone, such as tfidf.")
     return embed
+
+
+def _unreadable(folder: Path, texts: Mapping[str, str | None]) -> dict[str, str]:
+    """Why texts that are missing could not be read."""
+    missing = [name for name, text in texts.items() if text is None]
+    return {name: _UNREADABLE if os.path.lexists(folder / name) else GONE for name in missing}
 
 
 def text_in(folder: Path, name: str) -> str | None:
