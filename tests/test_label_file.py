@@ -186,3 +186,22 @@ def test_texts_stand_beside_their_names(tmp_path: Path, monkeypatch: pytest.Monk
     texts = [row["text"] for row in csv.DictReader((tmp_path / "next.csv").read_text().splitlines())]
     assert sorted(text[:10] for text in texts) == ["apples and", "ships, shi"]
     assert all(len(text) <= 300 for text in texts) and any(text.endswith("…") for text in texts)
+
+
+def test_several_files_of_labels_are_one(tmp_path: Path) -> None:
+    """The labels of one round and of the next."""
+    folder = photos(tmp_path / "photos", *(f"{i}.png" for i in range(4)))
+    first = write(tmp_path / "next.csv", "example,label", "0.png,cat", "1.png,dog", "2.png,")
+    second = write(tmp_path / "model/next.csv", "rank;example;label", "1;2.png;dog", "2;3.png;", "3;0.png;cat")
+    assert labels_of(read_data(folder, labels=[first, second])) == {"0.png": "cat", "1.png": "dog", "2.png": "dog"}
+    other = write(tmp_path / "other.csv", "example,label", "0.png,bird", "3.png,dog")
+    with pytest.raises(UserError, match=r"other.csv gives 0.png another label than .* keep one of them"):
+        read_data(folder, labels=[first, other])
+    table = write(tmp_path / "t.csv", "a,b", "1,2", "3,4", "5,6")
+    rows = [write(tmp_path / f"{i}.csv", "example,label", f"row {i},x") for i in (1, 3)]
+    assert labels_of(read_data(table, labels=rows)) == {"row 1": "x", "row 3": "x"}
+    np.save(tmp_path / "a.npy", np.eye(3))
+    one_a_row = write(tmp_path / "y.csv", "u", "", "v")
+    named = write(tmp_path / "named.csv", "example,label", "row 2,v")
+    for order in ([one_a_row, named], [named, one_a_row]):
+        assert labels_of(read_data(tmp_path / "a.npy", labels=order)) == {"row 1": "u", "row 2": "v", "row 3": "v"}

@@ -18,7 +18,7 @@ from ict.cli.options import (
     Columns,
     DeviceName,
     LabelColumn,
-    LabelsFile,
+    LabelsFiles,
     ModelBackbone,
     ModelFolder,
     ModeName,
@@ -47,7 +47,7 @@ def fit(
         ),
     ] = None,
     method: Annotated[str, typer.Option(help="auto, or a method such as ict or mean-teacher.")] = "auto",
-    labels: LabelsFile = None,
+    labels: LabelsFiles = None,
     label_column: LabelColumn = None,
     valid: Annotated[
         Path | None, typer.Option(help="Labeled examples for validation, in the same format as PATH.")

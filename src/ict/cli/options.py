@@ -25,14 +25,13 @@ ModeName = Annotated[
 SeedCount = Annotated[int, typer.Option(min=1, help="Number of seeds.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")]
 
-LabelsFile = Annotated[
-    Path | None,
-    typer.Option(
-        help="File with labels, beside those of class folders: a CSV with the columns example,label, such as a "
-        "filled-in next.csv (a path starts at PATH, at the file or here; 'row 12' of a table; blank: unknown), or one "
-        "label per row of a .npy."
-    ),
-]
+_LABELS = (
+    "File with labels, beside those of class folders: a CSV with the columns example,label, such as a filled-in "
+    "next.csv (a path starts at PATH, at the file or here; 'row 12' of a table; blank: unknown), or one label per row "
+    "of a .npy."
+)
+LabelsFile = Annotated[Path | None, typer.Option(help=_LABELS)]
+LabelsFiles = Annotated[list[Path] | None, typer.Option("--labels", help=f"{_LABELS} Repeatable.")]
 LabelColumn = Annotated[str | None, typer.Option(help="Name of the table column with the labels.")]
 TextColumn = Annotated[str | None, typer.Option(help="Column of a table that holds texts.")]
 Columns = Annotated[

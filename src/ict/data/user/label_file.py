@@ -18,7 +18,7 @@ from ict.base.errors import UserError
 from ict.data.labels import find_label_column, is_unlabeled_text
 from ict.data.user.folder_files import labels_by_folder
 from ict.data.user.records import ReadOptions, UserData, label_strings
-from ict.data.user.remarks import counted, listed, unlabeled_rows
+from ict.data.user.remarks import counted, listed, unlabeled_rows, word
 from ict.data.user.text_files import csv_rows, text_of
 
 EXAMPLE_COLUMNS = ("example", "path", "file", "filename", "image")  # in any case; without one, the first other column
@@ -111,12 +111,12 @@ def _merged(by_folder: dict[str, str], given: FileLabels, path: Path) -> FileLab
 
 
 def with_labels(data: UserData, path: Path, source: Path, skip_bad: bool) -> UserData:
-    """The rows of a table or an array with the labels of a file besides their own."""
-    given = read_label_file(path, data.names, source, "row", skip_bad=skip_bad)
+    """The data with the labels of a file besides those that there are."""
+    given = read_label_file(path, data.names, source, word(data.items, 1), skip_bad=skip_bad)
     own = {name: label for name, label in zip(data.names, data.y, strict=True) if label is not None}
     torn = [name for name, label in given.known.items() if own.get(name, label) != label]
     if torn:
-        raise UserError(f"{path} and {source} give different labels to {listed(torn)}: keep one of the two.")
+        raise UserError(f"{path} gives {listed(torn)} another label than {source} or another file: keep one of them.")
     y = label_strings({**own, **given.known}.get(name) for name in data.names)
     return replace(data, y=y, remarks=(*data.remarks, *given.remarks))
 

@@ -1,7 +1,7 @@
 """Reads a user's own files with the reader for their kind, to learn from them or to predict on them."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,7 +44,7 @@ def reader_of(path: Path, text_column: str | None = None) -> Reader:
 def read_data(
     path: Path,
     *,
-    labels: Path | None = None,
+    labels: Path | Sequence[Path] | None = None,
     label_column: str | None = None,
     size: int | None = None,
     gray: bool | None = None,
@@ -64,8 +64,10 @@ def read_data(
     `digests`: of a table's rows, those of the cells as they are written, which take another reading.
     """
     reader = reader_of(path, text_column)
-    if labels is not None and not labels.is_file():
-        raise UserError(f"the labels {labels} are not a file: give one that exists.")
+    files = [labels] if isinstance(labels, Path) else list(labels or ())
+    for file in files:
+        if not file.is_file():
+            raise UserError(f"the labels {file} are not a file: give one that exists.")
     if size is not None and not path.is_dir():
         raise UserError(f"--size {size} is for a folder of photos, which {path} is not: leave it out.")
     if group_column is not None and path.suffix.lower() not in TABLES:
@@ -73,10 +75,12 @@ def read_data(
     if columns and (path.suffix.lower() not in TABLES or text_column is not None):
         what = "a table of texts" if text_column else "no table"
         raise UserError(f"--columns says what columns of a table are, and {path} is {what}: leave it out.")
-    answers = labels if labels is not None and is_answer_file(labels) else None
-    by_row = labels if labels is not None and not (answers or path.is_dir()) and names_examples(labels) else None
+    answers = [file for file in files if is_answer_file(file)]
+    others = [file for file in files if file not in answers]
+    for_reader = next((file for file in others if path.is_dir() or not names_examples(file)), None)
+    by_name = [file for file in others if file != for_reader]
     options = ReadOptions(
-        None if answers or by_row else labels,
+        for_reader,
         label_column,
         size,
         gray,
@@ -86,19 +90,19 @@ def read_data(
         beside,
         text_column,
         group_column,
-        unlabeled or bool(answers or by_row),
+        unlabeled or bool(answers or by_name),
         columns or {},
         table,
     )
     data = replace(reader.read(path, options), items=reader.ITEMS)
-    if (digests or answers is not None) and data.contents is None and path.suffix.lower() in TABLES:
+    if (digests or answers) and data.contents is None and path.suffix.lower() in TABLES:
         from ict.data.user.table_cells import table_cells
 
         data = replace(data, contents=table_cells(path, label_column).digests(data.names))
-    if answers is not None:
-        data = with_answers(data, answers, path, skip_bad)
-    if by_row is not None:
-        data = with_labels(data, by_row, path, skip_bad)
+    for file in answers:
+        data = with_answers(data, file, path, skip_bad)
+    for file in by_name:
+        data = with_labels(data, file, path, skip_bad)
     if group_column is not None:
         from ict.data.user.tables import row_groups
 

@@ -1,6 +1,6 @@
 """The user's training, validation and test examples: given as files, or split without duplicates across subsets."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -44,7 +44,7 @@ def read_subsets(
     *,
     valid: Path | None = None,
     test: Path | None = None,
-    labels: Path | None = None,
+    labels: Path | Sequence[Path] | None = None,
     label_column: str | None = None,
     size: int | None = None,
     skip_bad: bool = False,
@@ -56,9 +56,10 @@ def read_subsets(
     columns: Mapping[str, Asked] | None = None,
 ) -> GivenSubsets:
     """Read data with `read_data`, and subsets of the same kind, which must contain their labels."""
+    given = [labels] if isinstance(labels, Path) else list(labels or ())
     data = read_data(
         path,
-        labels=labels,
+        labels=given,
         label_column=label_column,
         size=size,
         skip_bad=skip_bad,
@@ -72,7 +73,7 @@ def read_subsets(
     classes = {label for label in data.y if label is not None}
     pieces, rows, start = [data], {}, len(data.names)
     if data.checks:
-        rows["test"] = _checks(data, labels, test)
+        rows["test"] = _checks(data, listed([f"{file}" for file in given]), test)
     for name, source in (("valid", valid), ("test", test)):
         if source is None:
             continue
@@ -97,7 +98,7 @@ def read_subsets(
     return GivenSubsets(_joined(pieces) if len(pieces) > 1 else data, sources, **rows, labels=labels)
 
 
-def _checks(data: UserData, labels: Path | None, test: Path | None) -> Rows:
+def _checks(data: UserData, labels: str, test: Path | None) -> Rows:
     """The rows that the labeling page asked for at random, as a test set."""
     if test is not None:
         raise UserError(f"{labels} has random checks, which are the test: leave out --test.")
