@@ -1,10 +1,13 @@
 """The report in a real browser: it is drawn, whole, quiet, fits a phone, and no name in it does anything."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ict.estimators.auto import Rival
+from ict.estimators.verdict import Estimate
 from ict.fit.findings import Findings
 from ict.fit.report import report
 from tests.browser import CHROMIUM, Page, browser
@@ -78,6 +81,17 @@ def test_a_desktop_is_used(page: Page, tmp_path: Path) -> None:
     assert page.evaluate(extent) > 1350
     columns = f"new Set([...document.querySelectorAll('.beside > *')].map(e => e.{left})).size"
     assert page.evaluate(columns) == 2, "classes and confusions stand beside each other"
+
+
+def test_a_perfect_score_is_drawn_whole(page: Page, tmp_path: Path) -> None:
+    found = findings()
+    perfect = replace(found.judged, rival=Rival("logistic", Estimate("accuracy", 1.0, 0.9, 1.0, 60)))
+    opened(page, tmp_path, replace(found, judged=perfect))
+    dots = page.evaluate(
+        "[...document.querySelectorAll('.interval circle')].map(c => [c.cx.baseVal.value + c.r.baseVal.value, "
+        "c.ownerSVGElement.viewBox.baseVal.width])"
+    )
+    assert max(right for right, _ in dots) > 195 and all(right <= width for right, width in dots)
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -61,6 +61,5 @@ class Findings:
     mistakes: Sequence[Mistake] = ()  # the surest first
     small_test: str = ""  # the result on a test set too small to measure the model
     again: str = ""  # the command that fits again with more labels
-    label_file: str = ""  # that this fit had, to which they are added
     columns: Sequence[tuple[str, str]] = ()  # of a table by name, and what each became
     change: Change | None = None  # against an earlier model

@@ -160,7 +160,6 @@ def _fit(
         origin=origin(fitted, command=command, seed=seed, seconds=time.monotonic() - began),
         embedded=embedded,
         source=str(given.sources[0]),
-        label_file="" if given.labels is None else str(given.labels),
         progress=fitter.progress,
         earlier=earlier,
     )

@@ -36,6 +36,7 @@ from ict.fit.report import report
 from ict.models.saved_model import CONFIG, SavedModel, describe_model, save_model
 from ict.models.trained_network import TrainedNetwork
 
+_OF_ONE_FIT = ("--out", "--compare-with")  # options that another fit has another value of
 _MISTAKES = 12  # shown in the report
 _CHUNK = 1024  # examples predicted at a time
 
@@ -54,7 +55,6 @@ class Fit:
     origin: dict[str, str]
     embedded: Embedded | None = None  # where the examples are a backbone's features
     source: str = ""  # the data's path
-    label_file: str = ""  # that came with the data
     progress: Progress | None = None
     earlier: Earlier | None = None  # a model to compare with
 
@@ -170,7 +170,6 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit) -> tuple[str, d
             change=change,
             small_test=f"On the test {word(data.items)}: {accuracy}." if in_folds else "",
             again=_again(fit, out),
-            label_file=fit.label_file,
             columns=data.table.described if data.table else (),
             remarks=remarks,
             origin=fit.origin,
@@ -216,9 +215,17 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit) -> tuple[str, d
 
 
 def _again(fit: Fit, out: Path) -> str:
-    """The command that fits again with more labels: those of next.csv, or of the file that has the others already."""
-    labels = fit.label_file or str(out / "next.csv")
-    return shlex.join(["ict", "fit", fit.source, "--labels", labels, "--out", f"{out}-2", "--compare-with", str(out)])
+    """The command that goes on with the labels of next.csv: this one, with its labels and options, beside the model."""
+    words = iter(shlex.split(fit.origin["command"]))
+    kept = []
+    for option in words:
+        if option in _OF_ONE_FIT:
+            next(words, None)  # its value
+        elif not option.startswith(tuple(f"{name}=" for name in _OF_ONE_FIT)):
+            kept.append(option)
+    if kept[:2] != ["ict", "fit"]:  # from Python
+        kept = ["ict", "fit", fit.source]
+    return shlex.join([*kept, "--labels", f"{out / 'next.csv'}", "--out", f"{out}-2", "--compare-with", f"{out}"])
 
 
 def _test(model: SavedModel, fit: Fit) -> HeldOutProbs | None:

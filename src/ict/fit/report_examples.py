@@ -32,8 +32,7 @@ def to_label(found: Findings) -> str:
         f"<p>Label these {word(found.items)}, which should help most and come from different parts of the data; "
         "next.csv has more, with an empty column for the labels.</p>"
     )
-    add = f"Add them to {shown(found.label_file)}, then" if found.label_file else "Then"
-    again = f"<p>{add} run <code>{shown(found.again)}</code></p>" if found.again else ""
+    again = f"<p>Then run <code>{shown(found.again)}</code></p>" if found.again else ""
     return section(title, words + again + _cards(found, cards))
 
 
@@ -62,8 +61,9 @@ def unlabeled(found: Findings) -> str:
     sheets = []
     for name, rows in (("Least certain", order[: max(half, 1)]), ("Most certain", order[::-1][:half])):
         if len(rows):
-            sheets.append(f"<h3>{name}</h3>{_sheet(found, rows, best)}")
-    return section(title, "".join(sheets))
+            sheets.append(f"<div><h3>{name}</h3>{_sheet(found, rows, best)}</div>")
+    together = "".join(sheets)
+    return section(title, together if most == _SHEET else f'<div class="beside">{together}</div>')
 
 
 def _sheet(found: Findings, rows: Iterable[int], best: Array) -> str:

@@ -119,13 +119,13 @@ def interval(low: float, value: float, high: float, least: float, most: float, m
     """A value with its interval on a line, and a mark to compare it with."""
 
     def at(number: float) -> float:
-        return 2 + 196 * (min(max(number, least), most) - least) / (most - least)
+        return 5 + 190 * (min(max(number, least), most) - least) / (most - least)
 
     label = f"{value:.3f}, interval {low:.3f} to {high:.3f}"
     tick = "" if mark is None else f'<line class="mark" x1="{at(mark):.1f}" x2="{at(mark):.1f}" y1="0" y2="12"/>'
     return (
         f'<svg class="interval" viewBox="0 0 200 12" role="img" aria-label="{label}">'
-        f'<line class="track" x1="2" x2="198" y1="6" y2="6"/>{tick}'
+        f'<line class="track" x1="5" x2="195" y1="6" y2="6"/>{tick}'
         f'<line class="span" x1="{at(low):.1f}" x2="{at(high):.1f}" y1="6" y2="6"/>'
         f'<circle cx="{at(value):.1f}" cy="6" r="4.5"/></svg>'
     )

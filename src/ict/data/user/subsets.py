@@ -26,7 +26,6 @@ class GivenSubsets:
     sources: tuple[Path, ...]  # the files and folders, into which nothing may be written
     valid: Rows | None = None  # rows of `data`; None if the fit chooses them
     test: Rows | None = None
-    labels: Path | None = None  # the file of labels, if one was given
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ def read_subsets(
         rows[name] = np.arange(start, start + len(subset.names))
         start += len(subset.names)
     sources = tuple(source for source in (path, valid, test) if source is not None)
-    return GivenSubsets(_joined(pieces) if len(pieces) > 1 else data, sources, **rows, labels=labels)
+    return GivenSubsets(_joined(pieces) if len(pieces) > 1 else data, sources, **rows)
 
 
 def _checks(data: UserData, labels: str, test: Path | None) -> Rows:
