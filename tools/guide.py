@@ -45,7 +45,7 @@ def outline(page: str) -> str:
     page = re.sub(r"(Cannot tell whether the unlabeled|The unlabeled \w+ (helped|hurt)).*", "VERDICT", page)
     page = re.sub(r"^(\d+|[\w/]+\.jpg|row \d+),.*", "LINE", page, flags=re.MULTILINE)
     page = re.sub(r"\b(" + "|".join(sorted(candidates.DESCRIPTIONS, key=len, reverse=True)) + r")\b", "CANDIDATE", page)
-    return re.sub(r"\d[\d,.]*", "#", page)
+    return re.sub(r"[+-]?\d[\d,.]*", "#", page)
 
 
 class _Player:
