@@ -278,7 +278,7 @@ def test_too_few_labels_to_hold_some_out_are_told(
     table(tmp_path / "fewer.csv", per_class=1)
     assert ict(monkeypatch, "fit", "fewer.csv", "--method", "ict", "--out", "other", *SHORT) == 0
     said = capsys.readouterr().out
-    assert "not calibrated: a class has fewer than two different labeled examples" in said
+    assert "not calibrated: a class has fewer than two different labeled rows" in said
     assert "no accuracy was measured" in said
     assert json.loads((tmp_path / "other/config.json").read_text())["temperature"] == 1
     assert "not calibrated" in (tmp_path / "other/README.md").read_text()

@@ -24,7 +24,6 @@ from ict.experts.folds import possible_folds
 from ict.experts.graph import GRAPH
 
 _FOLDS = 3
-_FEW = "a class has fewer than two different labeled examples"
 
 
 @dataclass(frozen=True)
@@ -87,8 +86,8 @@ def choose(
     if n_folds == 0:
         fitter.progress.unit("training", 1, 1, names[0])
         ((name, model),) = candidates.fit(names[:1], labels, look)
-        remark = f"No folds were compared, since {_FEW}: {name} was used, which is the best on average."
-        return Judged(name, model, remark, uncalibrated(_FEW), signal=signal_of_fit(model))
+        remark = f"No folds were compared, since {_few(items)}: {name} was used, which is the best on average."
+        return Judged(name, model, remark, uncalibrated(_few(items)), signal=signal_of_fit(model))
     in_folds = candidates.in_folds()
     others = candidates.other_inputs
     fits = _announced(lambda hidden: in_folds.fit(names, hidden), "comparing", names, n_folds, fitter.progress, then=1)
@@ -133,7 +132,7 @@ def judge(
     if not folds:
         return Judged(method, model)
     if n_folds == 0:
-        return Judged(method, model, calibration=uncalibrated(_FEW))
+        return Judged(method, model, calibration=uncalibrated(_few(items)))
     in_folds, shorter = fitter, False
     if method != GRAPH:
         updates = default_recipe(method, inputs.shape[1:], len(inputs), fitter.steps).train.steps
@@ -152,6 +151,10 @@ def judge(
         return Judged(method, model, calibration=uncalibrated("that was skipped"), signal=fold.interrupted)
     held_out = held_out_scores(comparison, (method,), metric)
     return _measured(Judged(method, model), comparison, held_out, seed, shorter, items)
+
+
+def _few(items: str) -> str:
+    return f"a class has fewer than two different labeled {items}"
 
 
 def _rival(
