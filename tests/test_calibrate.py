@@ -118,7 +118,7 @@ def test_temperature_comes_from_folds_that_hid_every_label_once_or_from_validati
     right = (probs[:120].argmax(1) == truth[:120]).mean()
     assert judged.estimate is not None and judged.estimate.value == pytest.approx(right, abs=0.01)
     by_valid = by_validation(Overconfident(probs), rows[200:], truth[200:], "rows")
-    assert by_valid.temperature == fit_temperature(probs[200:], truth[200:]) and "100 validation" in by_valid.said
+    assert by_valid.temperature == fit_temperature(probs[200:], truth[200:]) and "100 validation" in by_valid.sentence
 
 
 def test_a_row_is_calibrated_by_the_other_folds() -> None:
@@ -133,8 +133,8 @@ def test_probabilities_left_alone_say_why() -> None:
     inputs, labels = np.zeros((4, 1), np.float32), np.array([0, 0, 1, -1])
     Recording.probs = np.full((4, 2), 0.5)
     found = judge(Recording(), "ict", inputs, labels, 2, seed=0).calibration
-    assert found.temperature == 1 and not found.fitted and "fewer than two different labeled" in found.said
-    assert "no folds" in judge(Recording(), "ict", inputs, labels, 2, seed=0, folds=False).calibration.said
+    assert found.temperature == 1 and not found.fitted and "fewer than two different labeled" in found.sentence
+    assert "no folds" in judge(Recording(), "ict", inputs, labels, 2, seed=0, folds=False).calibration.sentence
 
 
 @pytest.mark.parametrize(("first", "why"), [(0, "that was skipped"), (2, "training was interrupted")])
@@ -150,7 +150,7 @@ def test_an_interrupted_fit_leaves_the_model_uncalibrated(
     monkeypatch.setattr(Fitter, "fit", fit)
     with pytest.warns(UserWarning, match="interrupted"):
         found = judge(Fitter(), "ict", np.zeros((4, 1), np.float32), np.array([0, 0, 1, 1]), 2, seed=0)
-    assert found.calibration.temperature == 1 and why in found.calibration.said
+    assert found.calibration.temperature == 1 and why in found.calibration.sentence
 
 
 def test_folds_have_the_updates_of_the_fit_unless_those_take_long() -> None:

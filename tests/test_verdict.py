@@ -113,7 +113,7 @@ def test_it_says_helped_hurt_and_cannot_tell() -> None:
     assert helped.gain == pytest.approx(0.3, abs=0.01) and hurt.gain == pytest.approx(-helped.gain, abs=0.01)
     assert "helped: +30" in str(helped) or "helped: +29" in str(helped)
     assert not any(character.isdigit() for character in str(same)), "no gain is printed"
-    assert same.told()["gain"] is None and helped.told()["gain"] == helped.gain
+    assert same.as_json()["gain"] is None and helped.as_json()["gain"] == helped.gain
     assert same.low < 0 < same.high, "equal on a hundred rows is not equal"
 
 

@@ -34,7 +34,7 @@ def about_fit(
         "measured": None if found is None else measured(metric, found.value, found.low, found.high, found.n, IN_FOLDS),
         "candidates": judged.scores,
         "shorter_folds": judged.shorter,
-        "unlabeled_rows": None if judged.verdict is None else judged.verdict.told(),
+        "unlabeled_rows": None if judged.verdict is None else judged.verdict.as_json(),
     }
     if found is not None:
         about["test"] = str(found)

@@ -101,11 +101,11 @@ def choose(
     fitter.progress.unit("training", 1, 1, winner)
     ((_, model),) = candidates.fit((winner,), labels, look)
     with_unlabeled = [name for name in names if uses_unlabeled(name)] if (labels < 0).any() else []
-    said = verdict(held_out, names, with_unlabeled, seed) if with_unlabeled else None
-    helped = said.words(items) if said else "No example is unlabeled."
+    found = verdict(held_out, names, with_unlabeled, seed) if with_unlabeled else None
+    helped = found.words(items) if found else "No example is unlabeled."
     remark = f"{winner} was chosen among {len(names)} candidates. {helped}"
     rival = _rival(held_out, names, with_unlabeled, winner, seed)
-    judged = Judged(winner, model, remark, rival=rival, verdict=said, signal=signal_of_fit(model))
+    judged = Judged(winner, model, remark, rival=rival, verdict=found, signal=signal_of_fit(model))
     return _measured(judged, comparison, held_out, seed, candidates.shorter_folds, items)
 
 
@@ -144,8 +144,8 @@ def judge(
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "interrupted")  # the model itself is complete
-        told = _announced(fits, "measuring on folds (Ctrl-C skips this)", (method,), n_folds, fitter.progress)
-        comparison = compare(told, inputs, labels, n_folds, seed, groups)
+        announced = _announced(fits, "measuring on folds (Ctrl-C skips this)", (method,), n_folds, fitter.progress)
+        comparison = compare(announced, inputs, labels, n_folds, seed, groups)
     if comparison.stopped is not None:
         _, fold = comparison.stopped
         return Judged(method, model, calibration=uncalibrated("that was skipped"), signal=fold.interrupted)

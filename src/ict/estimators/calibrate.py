@@ -11,7 +11,7 @@ from ict.experts.temperature import fit_temperature
 @dataclass(frozen=True)
 class Calibration:
     temperature: float
-    said: str  # a sentence: the source of the temperature, or why there is none
+    sentence: str  # the source of the temperature, or why there is none
     fitted: bool = True
 
 

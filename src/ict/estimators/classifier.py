@@ -138,7 +138,7 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             fitter = on_features(fitter, method)
         judged = self._judged(fitter, method, inputs, labels, seed, fold_groups(X, labels, groups))
         self.method_, self.model_, self.temperature_ = judged.method, judged.model, judged.calibration.temperature
-        self._calibration = judged.calibration.said
+        self._calibration = judged.calibration.sentence
         self.comparison_, self.estimate_ = judged.scores, judged.estimate
         self.verdict_, self.remark_ = judged.verdict, judged.remark
         self.n_iter_ = max(self.model_.n_updates, 1) if isinstance(self.model_, TrainedNetwork) else 1

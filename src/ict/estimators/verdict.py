@@ -122,7 +122,7 @@ class Verdict:
         ends = sorted((low.split()[0], high.split()[0]), key=float)
         return f"The unlabeled {items} {self.answer}: {gain}, 95 % interval {ends[0]} to {ends[1]}, {between}."
 
-    def told(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """For programs. The gain is None if the labels are too few for an answer."""
         return asdict(self) | ({"gain": None} if self.answer == "cannot tell" else {})
 

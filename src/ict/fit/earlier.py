@@ -107,7 +107,7 @@ class Change:
             f"95 % interval {ends[0]} to {ends[1]}: {what}."
         )
 
-    def told(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """For programs."""
         return asdict(self) | {"words": self.lines}
 

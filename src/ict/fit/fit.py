@@ -147,7 +147,14 @@ def _fit(
     classes = tuple(map(str, known.classes))
     used = None if embedded is None else embedded.used(data)
     model = SavedModel(
-        fitted, inputs, classes, data.columns, judged.calibration.temperature, judged.calibration.said, used, data.table
+        fitted,
+        inputs,
+        classes,
+        data.columns,
+        judged.calibration.temperature,
+        judged.calibration.sentence,
+        used,
+        data.table,
     )
     fit = Fit(
         judged=judged,

@@ -177,13 +177,13 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit) -> tuple[str, d
     )
     write_lines(place / earlier.FILE, of_held_out)
     write_lines(place / "predictions.csv", prediction_lines(model.classes, [(names, probs)]))
-    told = [
+    asked = [
         Next(
             int(unlabeled[one.row]), one.cluster, reason(one, model.classes), model.classes[one.guess], one.probability
         )
         for one in suggestions
     ]
-    write_next(place / "next.csv", data, told)
+    write_next(place / "next.csv", data, asked)
     write_atomic(place / "report.html", page.encode())
     describe_model(place, model, about, model.unfinished)
     names_of_files = ("model.safetensors", "predictions.csv", "next.csv", "report.html")
@@ -199,7 +199,7 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit) -> tuple[str, d
     changed = [] if change is None else change.lines
     result = {
         **about,
-        "compared_with": None if change is None else change.told(),
+        "compared_with": None if change is None else change.as_json(),
         "folder": str(out),
         "classes": list(model.classes),
         "temperature": model.temperature,

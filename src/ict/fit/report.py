@@ -58,10 +58,10 @@ def _verdict(found: Findings) -> str:
     return section(title, f"<p>That was not measured. {words}</p>")
 
 
-def _gain(said: Verdict, items: str) -> str:
-    if said.answer == "cannot tell":
-        return f"<p>{shown(said.words(items))}</p>"
-    return f"<p>{shown(said.words(items))}</p>{_better_or_worse(said.low, said.gain, said.high)}"
+def _gain(verdict: Verdict, items: str) -> str:
+    if verdict.answer == "cannot tell":
+        return f"<p>{shown(verdict.words(items))}</p>"
+    return f"<p>{shown(verdict.words(items))}</p>{_better_or_worse(verdict.low, verdict.gain, verdict.high)}"
 
 
 def _better_or_worse(low: float, gain: float, high: float) -> str:
@@ -89,7 +89,7 @@ def _columns(columns: Sequence[tuple[str, str]]) -> str:
 
 def _probabilities(found: Findings) -> str:
     title, held_out, calibration = "Whether probabilities can be believed", found.held_out, found.judged.calibration
-    words = f"<p>{shown(calibration.said)}</p>"
+    words = f"<p>{shown(calibration.sentence)}</p>"
     if held_out is None:
         return section(title, f"{words}<p>There is no reliability diagram: {shown(found.no_test)}.</p>")
     before = reliability(held_out.probs, held_out.labels)

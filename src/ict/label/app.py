@@ -54,12 +54,12 @@ def make_app(service: Service, token: str, port: int, later: Callable[[Callable[
         return int(text) if known else None
 
     actions: dict[str, Callable[[dict[str, Any]], None]] = {
-        "/answer": lambda said: service.answer(_rows(said), _text(said, "label")),
-        "/skip": lambda said: service.skip(_rows(said)[0]),
-        "/flag": lambda said: service.flag(_rows(said)[0]),
-        "/pass": lambda said: service.pass_group(_rows(said)),
+        "/answer": lambda message: service.answer(_rows(message), _text(message, "label")),
+        "/skip": lambda message: service.skip(_rows(message)[0]),
+        "/flag": lambda message: service.flag(_rows(message)[0]),
+        "/pass": lambda message: service.pass_group(_rows(message)),
         "/undo": lambda _: service.undo(),
-        "/class": lambda said: service.add_class(_text(said, "name")),
+        "/class": lambda message: service.add_class(_text(message, "name")),
         "/fit": lambda _: service.fit(lambda: later(service.fit_ended)),
     }
     routes = [
@@ -86,7 +86,7 @@ def _action(service: Service, act: Callable[[dict[str, Any]], None]) -> Callable
 
     async def answer(request: Request) -> Response:
         try:
-            said = json.loads(await request.body())
+            message = json.loads(await request.body())
         except ClientDisconnect:  # in the middle of its request
             return Response(status_code=400)
         except TooLarge:
@@ -94,9 +94,9 @@ def _action(service: Service, act: Callable[[dict[str, Any]], None]) -> Callable
         except (ValueError, RecursionError):
             return PlainTextResponse("This is no JSON.\n", 400)
         try:
-            if not isinstance(said, dict):
+            if not isinstance(message, dict):
                 raise UserError("a request is a JSON object.")
-            act(said)
+            act(message)
         except UserError as problem:
             return _as_json({"problem": str(problem), "state": service.state()}, 409)
         return _as_json(service.state())
@@ -104,15 +104,15 @@ def _action(service: Service, act: Callable[[dict[str, Any]], None]) -> Callable
     return answer
 
 
-def _rows(said: dict[str, Any]) -> list[int]:
-    rows = said.get("rows")
+def _rows(message: dict[str, Any]) -> list[int]:
+    rows = message.get("rows")
     if not isinstance(rows, list) or not rows or not all(type(row) is int for row in rows):
         raise UserError("a request names examples by their numbers, as 'rows'.")
     return rows
 
 
-def _text(said: dict[str, Any], key: str) -> str:
-    text = said.get(key)
+def _text(message: dict[str, Any], key: str) -> str:
+    text = message.get(key)
     if not isinstance(text, str):
         raise UserError(f"a request lacks the text '{key}'.")
     return text

@@ -18,7 +18,7 @@ PARTS = ("days", "month", "day", "weekday", "hour")  # of a date; days are count
 _SHOWN = 12  # columns of a kind in one line
 
 
-class Encoded(NamedTuple):
+class EncodedColumn(NamedTuple):
     """Features of some cells, and a mask of the cells that have none, being of another kind."""
 
     x: NDArray[np.float32]
@@ -50,9 +50,9 @@ class Number:
     def what(self) -> str:
         return f"{self.kind}, gaps filled with {self.fill:g} and marked" if self.gaps else self.kind
 
-    def __call__(self, column: Any) -> Encoded:
+    def __call__(self, column: Any) -> EncodedColumn:
         values, bad = (truths if self.boolean else numbers)(column)
-        return Encoded(_filled(values[:, None], np.isnan(values), (self.fill,), self.gaps), bad)
+        return EncodedColumn(_filled(values[:, None], np.isnan(values), (self.fill,), self.gaps), bad)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Category:
     def what(self) -> str:
         return f"category of {len(self.values)}" + (", rare ones together" if self.rest else "")
 
-    def __call__(self, column: Any) -> Encoded:
+    def __call__(self, column: Any) -> EncodedColumn:
         codes, different = words(column)
         self._check(different)
         places = {value: place for place, value in enumerate(self.values)}
@@ -89,7 +89,7 @@ class Category:
         x = np.zeros((len(index), len(self.values) + self.rest), np.float32)
         rows = np.flatnonzero(index >= 0)
         x[rows, index[rows]] = 1
-        return Encoded(x, np.zeros(len(index), np.bool_))
+        return EncodedColumn(x, np.zeros(len(index), np.bool_))
 
     def _check(self, different: list[str]) -> None:
         """Numbers in place of words are another column, and not unseen categories."""
@@ -128,11 +128,11 @@ class Date:
     def what(self) -> str:
         return f"date ({', '.join(self.parts)})" + (", gaps filled and marked" if self.gaps else "")
 
-    def __call__(self, column: Any) -> Encoded:
+    def __call__(self, column: Any) -> EncodedColumn:
         moments, bad = times(column, self.form)
         parts = calendar(moments)
         x = np.stack([parts[part] for part in self.parts], axis=1)
-        return Encoded(_filled(x, np.isnat(moments), self.fills, self.gaps), bad)
+        return EncodedColumn(_filled(x, np.isnat(moments), self.fills, self.gaps), bad)
 
 
 Column = Number | Category | Date

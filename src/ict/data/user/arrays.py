@@ -16,7 +16,7 @@ from ict.data.labels import is_label_column
 from ict.data.numpy_file import load_npy, load_npz
 from ict.data.user.records import ANY, Chunk, Items, ReadOptions, Stream, StreamOptions, UserData, label_strings
 from ict.data.user.remarks import listed, unlabeled_rows, unlike_the_model
-from ict.data.user.rows import Block, finite, joined
+from ict.data.user.rows import RowBlock, finite, joined
 from ict.data.user.text_files import csv_rows, text_of
 
 ITEMS: Items = "numbers"
@@ -83,7 +83,7 @@ def _inputs_and_labels(path: Path) -> tuple[Array, Array | None]:
     return raw, next((arrays[name] for name in Y_NAMES if name in arrays), None)
 
 
-def _block(raw: Array, y: NDArray[np.object_], start: int, path: Path, skip_bad: bool, pixels: bool = True) -> Block:
+def _block(raw: Array, y: NDArray[np.object_], start: int, path: Path, skip_bad: bool, pixels: bool = True) -> RowBlock:
     """The rows of an array from row `start` on. `pixels`: those of images are whole numbers from 0 to 255."""
     x = _pixels_or_features(raw, path, pixels)
     numbers = range(start + 1, start + 1 + len(x))

@@ -14,7 +14,7 @@ from ict.data.user.remarks import counted, listed, rows_left_out
 
 
 @dataclass(frozen=True)
-class Block:
+class RowBlock:
     """Usable rows, and the names of the others."""
 
     x: Array
@@ -25,11 +25,11 @@ class Block:
 
 def finite(
     x: Array, y: NDArray[np.object_], numbers: Sequence[int], columns: list[str], path: Path, skip_bad: bool
-) -> Block:
+) -> RowBlock:
     """The rows in which all numbers are finite."""
     names = [f"row {i}" for i in numbers]
     if x.dtype == np.uint8:
-        return Block(x, y, names, [])
+        return RowBlock(x, y, names, [])
     bad = np.asarray(~np.isfinite(x).all(axis=1))
     if bad.any() and not skip_bad:
         row = int(np.argmax(bad))
@@ -41,15 +41,15 @@ def finite(
     return without(x, y, names, bad)
 
 
-def without(x: Array, y: NDArray[np.object_], names: list[str], bad: NDArray[np.bool_]) -> Block:
+def without(x: Array, y: NDArray[np.object_], names: list[str], bad: NDArray[np.bool_]) -> RowBlock:
     """The rows that are not bad."""
     if not bad.any():
-        return Block(x, y, names, [])
+        return RowBlock(x, y, names, [])
     good, left_out = ([name for name, is_bad in zip(names, bad, strict=True) if is_bad == of] for of in (False, True))
-    return Block(x[~bad], y[~bad], good, left_out)
+    return RowBlock(x[~bad], y[~bad], good, left_out)
 
 
-def joined(path: Path, blocks: list[Block], columns: tuple[str, ...]) -> UserData:
+def joined(path: Path, blocks: list[RowBlock], columns: tuple[str, ...]) -> UserData:
     """Concatenate blocks of rows, and add remarks."""
     names, bad = ([name for block in blocks for name in getattr(block, of)] for of in ("names", "bad"))
     if not names:

@@ -18,11 +18,11 @@ from ict.data.columns.table_inputs import Number, TableInputs
 from ict.data.labels import LABEL_COLUMNS, find_label_column, is_label_column, whole_numbers
 from ict.data.user.records import Chunk, Items, ReadOptions, Stream, StreamOptions, UserData, label_strings
 from ict.data.user.remarks import counted, listed, unlabeled_rows, unlike_the_model
-from ict.data.user.rows import Block, finite, joined, without
+from ict.data.user.rows import RowBlock, finite, joined, without
 from ict.data.user.table_file import CHUNK, Cells, Piece, is_parquet, n_rows, pieces, table_columns
 
 ITEMS: Items = "numbers"
-Encode = Callable[[Piece, NDArray[np.object_]], Block]  # a piece of a table and its labels to usable rows
+Encode = Callable[[Piece, NDArray[np.object_]], RowBlock]  # a piece of a table and its labels to usable rows
 
 
 def read(path: Path, options: ReadOptions) -> UserData:
@@ -155,7 +155,7 @@ def _cells(table: TableInputs, label: str | None) -> Cells:
 def _by_kind(table: TableInputs, path: Path, skip_bad: bool) -> Encode:
     """Columns as what was learned of them. A row with a cell of another kind is bad."""
 
-    def encode(piece: Piece, y: NDArray[np.object_]) -> Block:
+    def encode(piece: Piece, y: NDArray[np.object_]) -> RowBlock:
         try:
             x, bad = table.encode(piece.frame)
         except UserError as problem:
@@ -177,7 +177,7 @@ def _by_kind(table: TableInputs, path: Path, skip_bad: bool) -> Encode:
 def _as_they_are(columns: list[str], path: Path, skip_bad: bool) -> Encode:
     """Columns of numbers, as a model was fitted to that knows no other kind. A row with a gap is bad."""
 
-    def encode(piece: Piece, y: NDArray[np.object_]) -> Block:
+    def encode(piece: Piece, y: NDArray[np.object_]) -> RowBlock:
         with reading(path, "a table", "repair it or save it again"), np.errstate(over="ignore"):
             x = np.stack([_numbers(piece.frame[name], piece.numbers, path, skip_bad) for name in columns], axis=1)
         return _with_too_wide(finite(x, y, piece.numbers, [f"'{name}'" for name in columns], path, skip_bad), piece)
@@ -185,7 +185,7 @@ def _as_they_are(columns: list[str], path: Path, skip_bad: bool) -> Encode:
     return encode
 
 
-def _with_too_wide(block: Block, piece: Piece) -> Block:
+def _with_too_wide(block: RowBlock, piece: Piece) -> RowBlock:
     bad = [*block.bad, *(f"row {i}" for i in piece.too_wide)]
     return replace(block, bad=sorted(bad, key=lambda name: int(name.removeprefix("row "))))
 
