@@ -1,7 +1,7 @@
 """How the cells of a benchmark are measured and kept: each once, and only what is missing after an interruption."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +52,14 @@ def test_a_cell_of_the_verdict_compares_what_it_says_with_new_rows() -> None:
     found = benchmark.measure(
         cell, {"wine": lambda: (x, y)}, Fitter(steps=30, settings=("anchor.trees=5",), device="cpu")
     )
-    said, candidates = found["verdict"], found["candidates"]
+    judged = benchmark.judged(asdict(cell) | found)
+    said, candidates = judged["verdict"], found["candidates"]
     assert said["low"] <= said["gain"] <= said["high"] and {said["with_unlabeled"], said["labels_only"]} <= set(
         candidates
     )
-    assert found["labeled"] == found["estimate"]["n"] == 30 and found["rows"] + found["test_rows"] == len(y)
+    assert found["labeled"] == judged["estimate"]["n"] == 30 and found["rows"] + found["test_rows"] == len(y)
     winner = candidates[found["winner"]]
     assert len(winner["right"]) == 30 and winner["test"] > 0.8
     shares = [np.mean([int(right) for right in scores["right"]]) for scores in candidates.values()]
-    assert max(shares) - 0.1 < found["estimate"]["value"] <= max(shares) + 0.05
+    assert max(shares) - 0.1 < judged["estimate"]["value"] <= max(shares) + 0.05
     assert found["others"]["forest"] > 0.8 and found["seconds"]["auto's folds"] > found["seconds"]["auto's winner"]

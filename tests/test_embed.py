@@ -239,7 +239,7 @@ def test_texts_are_streamed(tmp_path: Path) -> None:
         ("numbers", [], "features already"),
         ("numbers", ["--text-column", "x"], "needs a table"),
         ("texts", ["--label-column", "x"], "needs a table"),
-        ("texts", ["--backbone", NAME], "is for images"),
+        ("texts", ["--backbone", NAME], "is for photos"),
         ("photos", ["--backbone", "tfidf"], "fitted to texts"),
         ("photos", ["--backbone", "none"], "no features without a backbone"),
         ("photos", ["-o", "x.npy"], "end the name in .npz"),
@@ -294,7 +294,7 @@ def test_the_cache_has_a_limit_and_can_be_cleared(
 
 
 def test_a_backbone_of_images_refuses_texts() -> None:
-    with pytest.raises(UserError, match="is for images"):
+    with pytest.raises(UserError, match="is for photos"):
         Embedder(open_backbone(NAME, "cpu")).texts(["a"], None, None)
 
 

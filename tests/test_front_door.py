@@ -202,5 +202,5 @@ def test_the_classifier_takes_images_and_strings() -> None:
     sentences = [" ".join(rng.choice(WORDS[("fish", "bird")[i % 2]], 4)) for i in range(30)]
     model = ICTClassifier(backbone="tfidf", random_state=0, steps=30).fit(sentences, y)
     assert (model.predict(sentences) == truth).mean() > 0.9
-    with pytest.raises(UserError, match="give strings"):
+    with pytest.raises(UserError, match="something other than strings"):
         model.predict(images)

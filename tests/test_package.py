@@ -83,7 +83,7 @@ def test_it_runs_from_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
 def test_the_pinned_versions_satisfy_what_the_package_asks_for() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     pinned = dict(
-        line.replace("-", "_").split("==")
+        line.lower().replace("-", "_").split("==")
         for line in (ROOT / "constraints.txt").read_text().splitlines()
         if line and line[0] != "#"
     )

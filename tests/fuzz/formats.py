@@ -27,6 +27,7 @@ from ict.data.write_shards import write_shards
 from ict.engine import checkpoint
 from ict.experiment.run import evaluate, train
 from ict.experiment.run_folder import Folder
+from ict.fit.earlier import read_earlier
 from ict.fit.predict import predict_files
 from ict.label.log import AnswerLog
 from ict.label.session import Session
@@ -354,6 +355,13 @@ def _read_model(folder: Path) -> None:
     load_model(folder / "model").predict_proba(np.zeros((2, 3), np.float32))
 
 
+def _earlier(folder: Path) -> None:
+    measured = {"metric": "accuracy", "value": 0.5, "low": 0.1, "high": 0.9, "n": 2, "on": "held out in folds"}
+    (folder / "config.json").write_text(json.dumps({"about": {"labels": {"a": 1, "b": 1}, "measured": measured}}))
+    lines = ["example,label,guess,p(label),digest", "row 1,a,a,0.750000,5f0c", "row 2,b,a,0.250000,77aa"]
+    (folder / "held_out.csv").write_text("\n".join(lines) + "\n")
+
+
 FORMATS: dict[str, Format] = {
     "cifar-binary": Format(_cifar_binary, _read_cifar),
     "cifar-pickle": Format(_cifar_pickle, _read_cifar),
@@ -395,6 +403,7 @@ FORMATS: dict[str, Format] = {
     "model": Format(_model, _read_model),
     "model-signed": Format(_model, _read_model, _sign),
     "model-table": Format(_table_model, _read_table_model, damaged="model/*"),
+    "earlier": Format(_earlier, read_earlier),
     "run": Format(_run, _read_run),
     "interrupted": Format(_interrupted, _resume),
     "checkpoint": Format(_payload, _resume, _seal, damaged="run/*.payload"),
