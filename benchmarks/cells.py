@@ -53,15 +53,17 @@ def run(
     done = {json.dumps([record[name] for name in names]): record for record in map(json.loads, lines) if usable(record)}
     missing = [cell for cell, key in zip(cells, keys, strict=True) if key not in done]
     print(f"{len(missing)} of {len(cells)} cells to measure", flush=True)
-    with _results(partial(_alone, measure), missing, arguments.workers) as results:
-        for i, (key, record) in enumerate(results, 1):
-            done[key] = record
-            with progress.open("a") as file:
-                file.write(json.dumps(record) + "\n")
-            print(f"{i} of {len(missing)}, {record['cpu_seconds']:.0f} s:", *json.loads(key), flush=True)
-            if i % _WRITE_EVERY == 0:
-                _write(arguments.out, content([done[key] for key in keys if key in done]))
-    _write(arguments.out, content([done[key] for key in keys if key in done]))
+    try:
+        with _results(partial(_alone, measure), missing, arguments.workers) as results:
+            for i, (key, record) in enumerate(results, 1):
+                done[key] = record
+                with progress.open("a") as file:
+                    file.write(json.dumps(record) + "\n")
+                print(f"{i} of {len(missing)}, {record['cpu_seconds']:.0f} s:", *json.loads(key), flush=True)
+                if i % _WRITE_EVERY == 0:
+                    _write(arguments.out, content([done[key] for key in keys if key in done]))
+    finally:  # also after Ctrl-C
+        _write(arguments.out, content([done[key] for key in keys if key in done]))
 
 
 @contextmanager
