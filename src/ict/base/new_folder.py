@@ -30,7 +30,7 @@ class NewFolder:
                 self.path.rename(self.folder)
             except OSError as problem:
                 raise UserError(
-                    f"{self.folder} cannot be created ({problem.strerror}): name another folder with --out."
+                    f"{self.folder} cannot be created ({problem.strerror}): name another folder."
                 ) from None
         self._published = True
         sync_folder(self.folder)
@@ -55,18 +55,18 @@ def new_folder(folder: Path, room: int = 0) -> Iterator[NewFolder]:
             made = path.stat().st_ino
             held.enter_context(locked(path, folder))
             if not path.exists() or path.stat().st_ino != made:  # another process published it before it was locked
-                raise FolderInUse(f"another process has just written {folder}: name another folder with --out.")
+                raise FolderInUse(f"another process has just written {folder}: name another folder.")
             for old in path.iterdir():
                 old.unlink()
             free = shutil.disk_usage(path).free
         except OSError as problem:
-            raise UserError(f"cannot write to {folder} ({problem.strerror}): name another folder with --out.") from None
+            raise UserError(f"cannot write to {folder} ({problem.strerror}): name another folder.") from None
         new = NewFolder(folder, path)
         try:
             if free < room:
                 raise UserError(
                     f"{folder} has {free / 1e6:,.0f} MB free and may need {room / 1e6:,.0f} MB: make room, "
-                    "or name another folder with --out."
+                    "or name another folder."
                 )
             yield new
         finally:
