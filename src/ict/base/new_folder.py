@@ -29,9 +29,7 @@ class NewFolder:
             try:
                 self.path.rename(self.folder)
             except OSError as problem:
-                raise UserError(
-                    f"{self.folder} cannot be created ({problem.strerror}): name another folder."
-                ) from None
+                raise UserError(f"{self.folder} cannot be created ({problem.strerror}): name another folder.") from None
         self._published = True
         sync_folder(self.folder)
         sync_folder(self.folder.parent)
