@@ -30,9 +30,8 @@ MEMBERS: dict[Kind, tuple[str, ...]] = {
 }
 _FOLDS = 5
 _FAR = 8.0  # inputs are clipped at this many deviations from the mean
-_FLAT = (
-    0.15  # the temperature of logistic regression on features without folds: its small C leaves probabilities too even
-)
+# The temperature of logistic regression on features without folds: its small C leaves probabilities too even.
+_FLAT = 0.15
 
 
 @dataclass(frozen=True)
