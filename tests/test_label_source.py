@@ -74,6 +74,14 @@ def test_folders_that_are_no_classes_give_no_labels_to_the_page_nor_to_the_fit(k
     data = read_data(folder, labels=labels, embed=embed)
     assert list(data.y) == ["red", *[None] * 5] and source.remarks[0].split(", ")[0] in "\n".join(data.remarks)
     assert labels_in(labels) == {"red"} and labels_in(tmp_path / "none.csv") == set()
+    with AnswerLog(labels) as log:
+        log.append([Answer(source.names[1], "red", "", "random", source.digest(1))])
+    with AnswerLog(tmp_path / "later.csv") as log:
+        log.append([Answer(source.names[2], "red", "", "random", source.digest(2))])
+    (tmp_path / "next.csv").write_text(f"example,label\n{source.names[3]},red\n")
+    files = [labels, tmp_path / "later.csv", tmp_path / "next.csv"]
+    data = read_data(folder, labels=files, embed=Embedder(None) if kind == "texts" else None)
+    assert list(data.y) == ["red"] * 4 + [None] * 2 and data.checks == (1, 2), "no file takes away what others say"
     (folder / "2026-02").rename(folder / "unlabeled")
     assert [open_source(folder, classes={"red"}).given[row] for row in range(3)] == ["2026-01"] * 3, (
         "others are unlabeled"

@@ -18,6 +18,7 @@ from typing import Literal, get_args
 from ict.base.errors import UserError
 from ict.base.reading import check_file, reading
 from ict.data.labels import is_unlabeled_text
+from ict.data.user.folder_files import labels_by_folder
 from ict.data.user.label_file import about_other_folders
 from ict.data.user.records import UserData
 from ict.data.user.remarks import counted, listed, word
@@ -97,10 +98,12 @@ def with_answers(data: UserData, path: Path, source: Path, skip_bad: bool) -> Us
     counting = {name: one for name, one in last_answers(answers).items() if one.kind in LABELED}
     missing = [name for name in counting if name not in row_of]
     changed = [name for name, one in counting.items() if name in row_of and data.digests[row_of[name]] != one.digest]
-    y, checks, remarks = data.y.copy(), [], list(data.remarks)
+    y, checks, remarks = data.y.copy(), set(data.checks), list(data.remarks)
     others = about_other_folders(data.names, {one.label for one in counting.values()}, str(path))
     if source.is_dir() and others:
-        y[:] = None
+        for name, folder in labels_by_folder(data.names).items():
+            if y[row_of[name]] == folder:  # not the label of another file
+                y[row_of[name]] = None
         remarks.append(others)
     for bad, problem in ((missing, "which the data does not have"), (changed, "which changed since they were labeled")):
         if bad and not skip_bad:
@@ -114,7 +117,7 @@ def with_answers(data: UserData, path: Path, source: Path, skip_bad: bool) -> Us
     for name in counting.keys() - {*missing, *changed}:
         y[row_of[name]] = counting[name].label
         if counting[name].kind == "random":
-            checks.append(row_of[name])
+            checks.add(row_of[name])
     if size < path.stat().st_size:
         remarks.append(f"the last line of {path} is incomplete and was left out")
     return replace(data, y=y, remarks=tuple(remarks), checks=tuple(sorted(checks)))
