@@ -83,9 +83,8 @@ def measure(
         add(name, lambda z, model=model: model.predict_proba(z.clip(-8, 8)))  # type: ignore[misc]
     experts = Experts(kind=kind, trees=trees)
     with timed(seconds, "experts"):
-        neighbors = experts.neighbors(inputs)
-        opinion = experts.fit(inputs, labels, n_classes, cell.seed, neighbors)
-    add("graph", GraphPropagation().fit(inputs.clip(-8, 8), labels, neighbors).predict_proba)
+        opinion = experts.fit(inputs, labels, n_classes, cell.seed)
+    add("graph", GraphPropagation().fit(inputs.clip(-8, 8), labels).predict_proba)
     accuracy["mean of experts"] = {"unlabeled": float((opinion.mean[~known].argmax(1) == truth[~known]).mean())}
     fitter = Fitter(steps=steps, settings=(f"anchor.experts={kind}", f"anchor.trees={trees}"), device="cpu")
 
@@ -105,7 +104,7 @@ def measure(
         whole = ICTClassifier(steps=steps, settings=(f"anchor.trees={trees}",), device="cpu", random_state=cell.seed)
         with timed(seconds, "ICTClassifier"):  # with the folds of its calibration
             whole.fit(x, labels)
-        graph = Experts(kind="graph").fit(inputs, labels, n_classes, cell.seed, neighbors)
+        graph = Experts(kind="graph").fit(inputs, labels, n_classes, cell.seed)
         student("anchored on the graph", graph.prior, ())
         equal = np.mean([opinion.probs[name] for name in opinion.probs], axis=0)
         accuracy["equal weights"] = {"unlabeled": float((equal[~known].argmax(1) == truth[~known]).mean())}

@@ -9,6 +9,7 @@ from sklearn.datasets import make_blobs
 
 from ict.base.errors import UserError
 from ict.estimators.default_recipes import METHODS, default_recipe, default_steps, is_anchored, seeding_recipe
+from ict.estimators.embedding import on_features
 from ict.estimators.fitter import DISTILLED, Fitter, graph_guesses
 from ict.experts import experts, graph, neighbors
 from ict.experts.experts import Experts
@@ -133,3 +134,18 @@ def test_a_whole_fit_searches_the_neighbors_of_its_inputs_once(monkeypatch: pyte
     assert searches == [90]
     fitter.fit("graph", x[:60], y[:60], 3, 0)
     assert searches == [90, 60], "other inputs have neighbors of their own"
+
+
+@pytest.mark.parametrize(
+    ("method", "of_tables", "of_features"),
+    [("anchored", "table", "features"), ("anchored-graph", "graph", "feature-graph")],
+)
+def test_anchored_methods_know_features_by_their_lengths_or_from_the_backbone(
+    method: str, of_tables: str, of_features: str
+) -> None:
+    table = np.random.default_rng(0).normal(size=(30, 120)).astype(np.float32)
+    features = table / np.linalg.norm(table, axis=1, keepdims=True)
+    assert Fitter().experts(method, table).kind == of_tables
+    assert Fitter().experts(method, features).kind == of_features
+    assert on_features(Fitter(), method).experts(method, table).kind == of_features
+    assert on_features(Fitter(), "auto").experts("anchored", table).kind == "features"

@@ -49,6 +49,12 @@ def is_anchored(method: str) -> bool:
     return f"{_TUNED_ON}{method}" in RECIPES and RECIPES[f"{_TUNED_ON}{method}"].algorithm.name == "anchored"
 
 
+def experts_of_features(method: str) -> tuple[str]:
+    """The setting with which an anchored method follows experts on features of a pretrained network."""
+    alone = RECIPES[f"{_TUNED_ON}{method}"].anchor.experts == "graph"
+    return (f"anchor.experts={'feature-graph' if alone else 'features'}",)
+
+
 def default_steps(n_examples: int) -> int:
     """Forty passes in batches of 100, but at least 1,500 and at most 20,000 updates."""
     return min(max(40 * n_examples // 100, 1500), 20_000)

@@ -18,12 +18,11 @@ from ict.data.user.images import pixels_beside
 from ict.data.user.records import Progress
 from ict.engine.device import Device
 from ict.estimators import AUTO as CHOICE
-from ict.estimators.default_recipes import is_anchored
+from ict.estimators.default_recipes import experts_of_features, is_anchored
 from ict.estimators.fitter import Fitter
 from ict.models.used_backbone import UsedBackbone
 
 METHOD = "anchored"  # the method that learns from features
-SETTINGS = ("anchor.experts=features",)
 
 
 @dataclass
@@ -78,9 +77,10 @@ def restored_embedding(used: UsedBackbone, device: Device, name: str | None = No
 
 def on_features(fitter: Fitter, method: str) -> Fitter:
     """A fitter whose experts know that they get features."""
-    return (
-        replace(fitter, settings=(*SETTINGS, *fitter.settings)) if method == CHOICE or is_anchored(method) else fitter
-    )
+    method = METHOD if method == CHOICE else method
+    if not is_anchored(method):
+        return fitter
+    return replace(fitter, settings=(*experts_of_features(method), *fitter.settings))
 
 
 def _holds_strings(x: Any) -> bool:

@@ -20,7 +20,13 @@ from ict.engine.loop import final_network
 from ict.engine.settings import Optimizer
 from ict.engine.state import State
 from ict.engine.step import Program
-from ict.estimators.default_recipes import after_seeding, default_recipe, is_anchored, seeding_recipe
+from ict.estimators.default_recipes import (
+    after_seeding,
+    default_recipe,
+    experts_of_features,
+    is_anchored,
+    seeding_recipe,
+)
 from ict.experiment.prepare import prepare
 from ict.experiment.progress_line import SILENT, ProgressLine
 from ict.experiment.training import updater
@@ -107,8 +113,9 @@ class Fitter:
         self, method: str, inputs: Array, labels: Labels, n_classes: int, seed: int, groups: Rows | None = None
     ) -> Opinion:
         """What those experts say."""
-        neighbors = self.neighbors(inputs) if len(inputs) <= GRAPH_LIMIT else None
-        return self.experts(method, inputs).fit(inputs, labels, n_classes, seed, neighbors, groups)
+        experts = self.experts(method, inputs)
+        neighbors = self.neighbors(inputs, experts.search) if len(inputs) <= GRAPH_LIMIT else None
+        return experts.fit(inputs, labels, n_classes, seed, neighbors, groups)
 
     def student(
         self,
@@ -132,8 +139,8 @@ class Fitter:
     def _recipe(self, method: str, inputs: Array, look: Look | None = None) -> Recipe:
         """The method's recipe for such inputs and the user's network."""
         recipe = default_recipe(method, inputs.shape[1:], len(inputs), self.steps)
-        if is_anchored(method) and has_same_length(inputs) and recipe.anchor.experts == "table":
-            recipe = replace(recipe, anchor=replace(recipe.anchor, experts="features"))
+        if is_anchored(method) and has_same_length(inputs):
+            recipe = change(recipe, experts_of_features(method))
         if look:
             recipe = replace(recipe, eval=replace(recipe.eval, every=max(recipe.train.steps // look.times, 1)))
         if self.network is None:

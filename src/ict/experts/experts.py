@@ -1,7 +1,8 @@
 """Several experts predict the class of every row; their weights depend on their accuracy on held-out labels.
 
 Experts learn from the labeled rows, or spread the labels over a graph of all rows. Each gets a temperature and a
-weight, fitted to its probabilities for labeled rows in the folds that hold them out.
+weight, fitted to its probabilities for labeled rows in the folds that hold them out. On features of a pretrained
+network "principal" is logistic regression along the principal axes, whose predictions spread over the graph too.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,19 +20,24 @@ from ict.experts import classical
 from ict.experts.folds import groups_of_classes, hidden_folds
 from ict.experts.graph import GRAPH, GRAPH_LIMIT, GraphPropagation
 from ict.experts.mixture import mixture_weights
-from ict.experts.neighbors import Neighbors, find_neighbors
+from ict.experts.neighbors import Neighbors, Search, find_neighbors
+from ict.experts.principal import spread_labels, spread_predictions, wide_neighbors
 from ict.experts.temperature import fit_temperature, tempered
 
-Kind = Literal["table", "features", "graph"]
+Kind = Literal["table", "features", "graph", "feature-graph"]
 MEMBERS: dict[Kind, tuple[str, ...]] = {
     "table": ("logistic", "trees", "forest", GRAPH),
-    "features": ("logistic", GRAPH),
+    "features": ("logistic", "principal", GRAPH),
     "graph": (GRAPH,),
+    "feature-graph": (GRAPH,),
 }
+_NEED_NEIGHBORS = ("principal", GRAPH)
 _FOLDS = 5
 _FAR = 8.0  # inputs are clipped at this many deviations from the mean
-# The temperature of logistic regression on features without folds: its small C leaves probabilities too even.
-_FLAT = 0.15
+# Temperatures on features, where a small C leaves the probabilities of logistic regression too even, as a graph does:
+_EVEN = 0.15  # before its predictions spread over the graph
+_SPREAD = 0.1  # of labels that spread
+_WITHOUT_FOLDS = 0.5  # of both logistic regressions
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ class Opinion:
 
 @dataclass(frozen=True, kw_only=True)
 class Experts:
-    """kind: experts for a "table" of measurements, for "features" of a pretrained network, or only the "graph".
+    """kind: experts for a "table" of measurements or for "features" of a pretrained network, or the graph of either.
 
     trees: the number of trees in each of the two ensembles.
     """
@@ -92,13 +98,14 @@ class Experts:
         if len(np.unique(labels[known])) != n_classes:
             raise UserError(f"experts need a label for each of the {n_classes} classes: label one more example.")
         rows = _flat(inputs)
-        names = tuple(name for name in MEMBERS[self.kind] if name != GRAPH or len(rows) <= GRAPH_LIMIT)
+        small = len(rows) <= GRAPH_LIMIT
+        names = tuple(name for name in MEMBERS[self.kind] if small or name not in _NEED_NEIGHBORS)
         if not names:
             raise UserError(
                 f"the graph takes up to {GRAPH_LIMIT:,} rows and there are {len(rows):,}: choose other experts."
             )
         if GRAPH in names and neighbors is None:
-            neighbors = find_neighbors(rows)
+            neighbors = self.search(rows)
 
         def ask(name: str, labels: Labels, of: NDArray[Any]) -> Array:
             return self._probabilities(name, rows, labels, of, seed, neighbors)
@@ -118,12 +125,24 @@ class Experts:
 
     def neighbors(self, inputs: Array) -> Neighbors:
         """The neighbors for the graph, which `fit` can use several times."""
-        return find_neighbors(_flat(inputs))
+        return self.search(inputs)
+
+    @property
+    def search(self) -> Search:
+        """What searches them: a function of the inputs that is the same for all experts of a kind."""
+        return wide_neighbors if self._features else _clipped_neighbors
+
+    @property
+    def _features(self) -> bool:
+        return self.kind in ("features", "feature-graph")
 
     def _probabilities(
         self, name: str, rows: Array, labels: Labels, of: NDArray[Any], seed: int, neighbors: Neighbors | None
     ) -> Array:
         """The probabilities of one expert, fitted to all `labels`, for the rows `of`."""
+        if name == GRAPH and self._features:
+            assert neighbors is not None
+            return np.asarray(tempered(spread_labels(neighbors, labels, int(labels.max()) + 1), _SPREAD)[of])
         if name == GRAPH:
             probs = GraphPropagation().fit(rows, labels, neighbors).transduction.probs
             return np.asarray(probs[of], dtype=np.float64)
@@ -132,12 +151,17 @@ class Experts:
         if (y == y[0]).all():
             return np.ones((len(of), 1))
         if name == "logistic":
-            return classical.logistic(x, y, seed, features=self.kind == "features")(rows[of])
+            return classical.logistic(x, y, seed, features=self._features)(rows[of])
+        if name == "principal":
+            assert neighbors is not None
+            axes = neighbors.rows
+            guesses = tempered(classical.logistic(axes[known], y, seed, features=True)(axes), _EVEN)
+            return np.asarray(spread_predictions(neighbors, with_labels(guesses, labels))[of])
         fit = classical.trees if name == "trees" else classical.forest
         return fit(x, y, seed, n_trees=self.trees)(rows[of])
 
     def _temperatures_without_folds(self, names: tuple[str, ...]) -> dict[str, float]:
-        return {name: _FLAT if name == "logistic" and self.kind == "features" else 1.0 for name in names}
+        return {name: 1.0 if not self._features or name == GRAPH else _WITHOUT_FOLDS for name in names}
 
 
 def _folds(
@@ -178,6 +202,10 @@ def with_labels(probs: Array, labels: Labels) -> NDArray[np.float32]:
 def _mean(probs: Mapping[str, Array], weights: Mapping[str, float]) -> Array:
     mean = sum(weights[name] * probs[name] for name in probs)
     return np.asarray(mean / np.sum(mean, axis=1, keepdims=True))
+
+
+def _clipped_neighbors(inputs: Array) -> Neighbors:
+    return find_neighbors(_flat(inputs))
 
 
 def _flat(inputs: Array) -> Array:

@@ -91,7 +91,7 @@ class GraphPropagation:
         if len(neighbors.node) != len(y) or neighbors.far.shape[1] != min(self.n_neighbors, len(neighbors.nodes) - 1):
             raise UserError("the neighbors are of other rows or of another n_neighbors: search them for this x.")
         self._center, self._search, node = neighbors.center, neighbors.search, neighbors.node
-        weights, self._scale = _graph(neighbors)
+        weights, self._scale = edge_weights(neighbors), _scale(neighbors)
         labels = np.zeros((len(neighbors.nodes), int(y.max()) + 1))
         labeled = y >= 0
         np.add.at(labels, (node[labeled], y[labeled]), 1.0)
@@ -135,8 +135,7 @@ class GraphPropagation:
 
     def _spread(self, weights: sp.csr_array, labels: Array, reached: NDArray[np.bool_]) -> Array:
         """Both passes; rows that no label reaches stay zero."""
-        root = 1.0 / np.sqrt(np.maximum(weights.sum(axis=1), FLOOR))
-        smooth = sp.csr_array(weights.multiply(root[:, None]).multiply(root[None, :]))
+        smooth = normalized(weights)
         seeds = labels * _balance(labels) if self.class_balance else labels
         probs = _answers(solve(smooth, seeds, self.alpha), weights, reached)
         if self.class_balance:
@@ -170,15 +169,15 @@ class GraphPropagation:
         return answers
 
 
-def _graph(neighbors: Neighbors) -> tuple[sp.csr_array, NDArray[np.float64]]:
-    """Symmetric edge weights, and every node's scale: the distance to its k-th neighbor (Zelnik-Manor, Perona 2004)."""
+def edge_weights(neighbors: Neighbors, sharpness: float = SHARPNESS, *, mutual: bool = True) -> sp.csr_array:
+    """Symmetric weights of edges (Zelnik-Manor, Perona 2004): between mutual neighbors and the nearest, or all."""
     far, near = neighbors.far, neighbors.near
     n, k = far.shape
     if k == 0:
-        return sp.csr_array((n, n)), np.zeros(n)
-    scale = far[:, -1]
+        return sp.csr_array((n, n))
+    scale = _scale(neighbors)
     width = np.maximum(scale[:, None] * scale[near], np.finfo(np.float64).tiny)
-    weight = np.maximum(np.exp(-SHARPNESS * np.square(far) / width), FLOOR)
+    weight = np.maximum(np.exp(-sharpness * np.square(far) / width), FLOOR)
 
     def edges(first: int) -> sp.csr_array:
         columns = near[:, :first].flatten()  # a copy: sorting below is in place
@@ -187,9 +186,22 @@ def _graph(neighbors: Neighbors) -> tuple[sp.csr_array, NDArray[np.float64]]:
         matrix.sort_indices()
         return matrix
 
-    every, nearest = edges(k), edges(NEAR)
-    mutual = every.minimum(every.T.tocsr())
-    return sp.csr_array(mutual.maximum(nearest).maximum(nearest.T.tocsr())), scale
+    every = edges(k)
+    if not mutual:
+        return sp.csr_array(every.maximum(every.T.tocsr()))
+    nearest = edges(NEAR)
+    return sp.csr_array(every.minimum(every.T.tocsr()).maximum(nearest).maximum(nearest.T.tocsr()))
+
+
+def _scale(neighbors: Neighbors) -> NDArray[np.float64]:
+    """The distance of every node to its k-th neighbor."""
+    return neighbors.far[:, -1] if neighbors.far.shape[1] else np.zeros(len(neighbors.far))
+
+
+def normalized(weights: sp.csr_array) -> sp.csr_array:
+    """D^-1/2 W D^-1/2."""
+    root = 1.0 / np.sqrt(np.maximum(weights.sum(axis=1), FLOOR))
+    return sp.csr_array(weights.multiply(root[:, None]).multiply(root[None, :]))
 
 
 def _balance(labels: Array) -> Array:

@@ -1,5 +1,6 @@
 """The exact nearest neighbors of every row of features, which all graphs over the same rows share."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,18 +25,13 @@ class Neighbors:
     def nodes(self) -> NDArray[np.float64]:
         return np.asarray(self.search._fit_X)
 
+    @property
+    def rows(self) -> NDArray[np.float64]:
+        """The rows that were searched."""
+        return np.asarray((self.nodes + self.center)[self.node])
 
-class NeighborMemo:
-    """The neighbors of the inputs last asked for, so that a whole fit searches each set of inputs once."""
 
-    def __init__(self) -> None:
-        self._x: Array | None = None
-        self._neighbors: Neighbors | None = None
-
-    def __call__(self, x: Array) -> Neighbors:
-        if self._neighbors is None or self._x is not x:
-            self._x, self._neighbors = x, find_neighbors(x)
-        return self._neighbors
+Search = Callable[[Array], Neighbors]
 
 
 def find_neighbors(x: Array, n_neighbors: int = 10) -> Neighbors:
@@ -67,3 +63,15 @@ def feature_rows(x: Array) -> NDArray[np.float64]:
     if not np.isfinite(rows).all():
         raise UserError("x holds values that are missing or not finite: fill them in or leave those rows out.")
     return rows + 0.0  # -0.0 becomes 0.0: the two are one value
+
+
+class NeighborMemo:
+    """The neighbors last asked for, so that a whole fit searches each set of inputs once."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Array, Search, Neighbors] | None = None
+
+    def __call__(self, x: Array, search: Search = find_neighbors) -> Neighbors:
+        if self._last is None or self._last[0] is not x or self._last[1] is not search:
+            self._last = (x, search, search(x))
+        return self._last[2]

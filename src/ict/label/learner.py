@@ -8,7 +8,6 @@ from collections import Counter
 
 import numpy as np
 from sklearn.cluster import KMeans
-from sklearn.decomposition import PCA
 from sklearn.metrics import cohen_kappa_score
 from threadpoolctl import threadpool_limits
 
@@ -18,6 +17,7 @@ from ict.data.labels import UNLABELED
 from ict.experts.experts import Experts
 from ict.experts.graph import GRAPH_LIMIT
 from ict.experts.neighbors import Neighbors
+from ict.experts.principal import principal_axes
 from ict.fit.label_next import suggest
 from ict.fit.typical import typical
 from ict.label.rounds import Request, Round
@@ -37,7 +37,7 @@ class Learner:
         self._inputs = (fit_features(x, n_beside) if embedded else fit_inputs(x))(x).reshape(len(x), -1)
         self._experts = Experts(kind="features" if has_same_length(self._inputs) else "table", trees=_TREES)
         self._seed = seed
-        self._compact = _compact(self._inputs, seed)
+        self._compact = principal_axes(self._inputs, _AXES, seed % 2**32)
         self._kinds = _kinds(self._compact, seed)
         self._neighbors: Neighbors | None = None
         self._before: Array | None = None  # the guesses of the round before, as names
@@ -82,14 +82,6 @@ class Learner:
         if len(set(before[rest]) | set(guesses[rest])) < 2:
             return 1.0
         return float(cohen_kappa_score(before[rest], guesses[rest]))
-
-
-def _compact(inputs: Array, seed: int) -> Array:
-    n_axes = min(_AXES, *inputs.shape)
-    if n_axes == inputs.shape[1]:
-        return inputs
-    with threadpool_limits(1):  # several threads add in any order, which rounds differently
-        return np.asarray(PCA(n_axes, svd_solver="randomized", random_state=seed % 2**32).fit_transform(inputs))
 
 
 def _kinds(compact: Array, seed: int) -> Rows:
