@@ -71,7 +71,8 @@ class NeighborMemo:
     def __init__(self) -> None:
         self._last: tuple[Array, Search, Neighbors] | None = None
 
-    def __call__(self, x: Array, search: Search = find_neighbors) -> Neighbors:
+    def __call__(self, x: Array, search: Search | None = None) -> Neighbors:
+        search = search or find_neighbors
         if self._last is None or self._last[0] is not x or self._last[1] is not search:
             self._last = (x, search, search(x))
         return self._last[2]
