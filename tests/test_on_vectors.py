@@ -75,6 +75,8 @@ def test_tables_say_what_the_cells_say(monkeypatch: pytest.MonkeyPatch) -> None:
     main = [line.split("|") for line in on_vectors.main_table("tables").splitlines()]
     (row,) = (line for line in main if "anchored ICT" in line[1])
     assert [word.strip() for word in row[2:6]] == ["75.0", "2.0", "50%", "1 / 1"]
+    (row,) = (line.split("|") for line in on_vectors.against("tables").splitlines() if "forest" in line)
+    assert row[2].strip() == "+0.0 (-127.1 to +127.1)"  # Student's t of 1 degree is 12.7, the standard error 10
     facts = on_vectors.facts("tables")
     assert "labels alone in 50% of 2 cells at 5" in facts and "takes 12 times" in facts
     (row,) = (line.split("|") for line in on_vectors.variants("tables").splitlines() if "distilled" in line)
