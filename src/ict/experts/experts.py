@@ -125,12 +125,12 @@ class Experts:
 
     def neighbors(self, inputs: Array) -> Neighbors:
         """The neighbors for the graph, which `fit` can use several times."""
-        return self.search(inputs)
+        return self.search(_flat(inputs))
 
     @property
     def search(self) -> Search:
         """What searches them: a function of the inputs that is the same for all experts of a kind."""
-        return wide_neighbors if self._features else _clipped_neighbors
+        return wide_neighbors if self._features else find_neighbors
 
     @property
     def _features(self) -> bool:
@@ -202,10 +202,6 @@ def with_labels(probs: Array, labels: Labels) -> NDArray[np.float32]:
 def _mean(probs: Mapping[str, Array], weights: Mapping[str, float]) -> Array:
     mean = sum(weights[name] * probs[name] for name in probs)
     return np.asarray(mean / np.sum(mean, axis=1, keepdims=True))
-
-
-def _clipped_neighbors(inputs: Array) -> Neighbors:
-    return find_neighbors(_flat(inputs))
 
 
 def _flat(inputs: Array) -> Array:
