@@ -34,12 +34,11 @@ from ict.estimators.candidates import ON_FEATURES, ON_TABLES, TREES, Candidates,
 from ict.estimators.comparison import compare
 from ict.estimators.fitter import Fitter
 from ict.estimators.verdict import HeldOut, estimate, verdict
-from ict.experts.folds import possible_folds
+from ict.experts.folds import comparing_folds
 from ict.experts.graph import GraphPropagation
 from ict.experts.temperature import reliability, tempered
 
 SHORT_ROWS, FULL_ROWS = 1000, 2000
-_FOLDS = 3
 _SHORT = Fitter(steps=100, settings=("anchor.trees=25",), device="cpu")
 _FULL = Fitter(device="cpu")
 _FULL_LABELS = {"tables": (5, 20), "features": (1, 4, 10)}  # a class
@@ -65,7 +64,7 @@ def measure(cell: VerdictCell, sets: Sets, fitter: Fitter) -> dict[str, Any]:
     with timed(seconds, "auto's folds"):
         candidates = Candidates(fitter, inputs, n_classes, seed)
         names = candidates.names(labels)
-        n_folds = possible_folds(labels, _FOLDS)
+        n_folds = comparing_folds(labels)
         winner = names[0]
         if n_folds:
             folds = compare(lambda hidden: candidates.fit(names, hidden), inputs, labels, n_folds, seed, None)

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from ict.base.errors import UserError
-from ict.experts.folds import LabeledKFold
+from ict.experts.folds import LabeledKFold, comparing_folds, hidden_folds
 
 
 def partly(counts: dict[Any, int], unlabeled: int, missing: Any = -1, dtype: Any = None) -> Any:
@@ -72,3 +72,15 @@ def test_too_few_labels_are_named_not_worked_around() -> None:
         list(LabeledKFold(5).split(x, partly({0: 10}, 3)))
     with pytest.raises(UserError, match="n_splits"):
         LabeledKFold(1)
+
+
+@pytest.mark.parametrize(("fewest", "folds"), [(1, 0), (2, 2), (3, 3), (4, 4), (5, 5), (6, 3), (20, 3)])
+def test_methods_are_compared_on_three_folds_or_one_for_each_of_few_labels(fewest: int, folds: int) -> None:
+    assert comparing_folds(partly({0: 30, 1: fewest}, 40)) == folds
+
+
+@pytest.mark.parametrize("per_class", [2, 3, 4, 5, 6])
+def test_folds_of_few_labels_leave_every_class_as_many(per_class: int) -> None:
+    y = partly({0: per_class, 1: per_class, 2: per_class}, 40)
+    left = [np.bincount(hidden[hidden >= 0]) for hidden, _ in hidden_folds(y, comparing_folds(y), 0)]
+    assert all(len(set(counts.tolist())) == 1 for counts in left)

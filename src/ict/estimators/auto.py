@@ -20,10 +20,8 @@ from ict.estimators.fitter import Fitter, Look, Model
 from ict.estimators.metrics import Metric, mean_score, row_scores, row_weights
 from ict.estimators.verdict import Estimate, HeldOut, Verdict, estimate, verdict
 from ict.experiment.progress_line import ProgressLine
-from ict.experts.folds import possible_folds
+from ict.experts.folds import comparing_folds
 from ict.experts.graph import GRAPH
-
-_FOLDS = 3
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ def choose(
     """
     candidates = Candidates(fitter, inputs, n_classes, seed, groups, pictures)
     names = candidates.names(labels)
-    n_folds = possible_folds(labels, _FOLDS, groups)
+    n_folds = comparing_folds(labels, groups)
     if n_folds == 0:
         fitter.progress.unit("training", 1, 1, names[0])
         ((name, model),) = candidates.fit(names[:1], labels, look)
@@ -124,7 +122,7 @@ def judge(
     items: str = "rows",
 ) -> Judged:
     """Fit a method that was asked for, and measure it on folds if wanted. `items`: what the rows are called."""
-    n_folds = possible_folds(labels, _FOLDS, groups) if folds else 0
+    n_folds = comparing_folds(labels, groups) if folds else 0
     fitter.progress.unit("training", 1, 1, method, then=n_folds)
     model = fitter.fit(method, inputs, labels, n_classes, seed, look)
     if number := signal_of_fit(model):

@@ -15,6 +15,8 @@ from ict.base.array_types import Rows
 from ict.base.errors import UserError
 from ict.data.labels import UNLABELED, is_unlabeled
 
+_FOLDS = 3  # by which methods are compared
+_FEW = 5  # labels of a class: so many folds at most
 _ATTEMPTS = 10  # divisions of groups, of which the first that leaves every class in training is taken
 
 
@@ -106,6 +108,16 @@ def possible_folds(labels: NDArray[np.int64], most: int, groups: Rows | None = N
     """How many folds, up to `most`, every class has labels for in different groups; 0 if it is one."""
     fewest = int(groups_of_classes(labels, groups).min())
     return min(most, fewest) if fewest >= 2 else 0
+
+
+def comparing_folds(labels: NDArray[np.int64], groups: Rows | None = None) -> int:
+    """How many folds compare methods: three, or as many as the scarcest class has labels if those are few; 0 if one.
+
+    So a fold of few labels takes one of every class. If it took two of some and one of others, the model would learn
+    that the former are rare, and be judged on them most.
+    """
+    fewest = int(groups_of_classes(labels, groups).min())
+    return possible_folds(labels, fewest if fewest <= _FEW else _FOLDS, groups)
 
 
 def hidden_folds(
