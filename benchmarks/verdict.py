@@ -56,10 +56,11 @@ def measure(cell: VerdictCell, sets: Sets, fitter: Fitter) -> dict[str, Any]:
     n_train = min(most, round((1 - TEST) * len(x)))
     x, x_test, truth, y_test = train_test_split(x, truth, train_size=n_train, stratify=truth, random_state=seed)
     rows, labels = pool(truth, cell)
-    x = x[rows]
+    x, truth = x[rows], truth[rows]
     scale = fit_inputs(x)
     inputs, new = scale(x), scale(x_test)
     known, n_classes = labels >= 0, int(labels.max()) + 1
+    hidden = truth[~known]
     seconds: dict[str, float] = {}
     with timed(seconds, "auto's folds"):
         candidates = Candidates(fitter, inputs, n_classes, seed)
@@ -67,7 +68,7 @@ def measure(cell: VerdictCell, sets: Sets, fitter: Fitter) -> dict[str, Any]:
         n_folds = comparing_folds(labels)
         winner = names[0]
         if n_folds:
-            folds = compare(lambda hidden: candidates.fit(names, hidden), inputs, labels, n_folds, seed, None)
+            folds = compare(lambda some: candidates.fit(names, some), inputs, labels, n_folds, seed, None)
             held_out = held_out_scores(folds, names, "accuracy")
             winner = names[int(held_out.choice(np.ones((1, len(folds.labels))))[0])]
     measured: dict[str, Any] = {}
@@ -76,7 +77,7 @@ def measure(cell: VerdictCell, sets: Sets, fitter: Fitter) -> dict[str, Any]:
         for name, model in candidates.fit(tuple(wanted), labels):
             if getattr(model, "interrupted", 0):
                 raise KeyboardInterrupt
-            probs = model.predict_proba(new)
+            probs, pooled = model.predict_proba(new), model.predict_proba(inputs[~known])
             measured[name] = {"test": float((probs.argmax(1) == y_test).mean())}
             if n_folds:
                 temperature = folds.temperature(name)
@@ -85,6 +86,8 @@ def measure(cell: VerdictCell, sets: Sets, fitter: Fitter) -> dict[str, Any]:
                     "temperature": round(temperature, 4),
                     "ece_before": round(reliability(probs, y_test).error, 5),
                     "ece_after": round(reliability(tempered(probs, temperature), y_test).error, 5),
+                    "pool_ece_before": round(reliability(pooled, hidden).error, 5),
+                    "pool_ece_after": round(reliability(tempered(pooled, temperature), hidden).error, 5),
                 }
 
     with timed(seconds, "auto's winner"):

@@ -100,6 +100,7 @@ def test_features_are_compared_with_the_better_of_two(monkeypatch: pytest.Monkey
 def test_averages_cost_and_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
     worse = cell("b", 5, "logistic", {"anchored": 0.6, "logistic": 0.5})
     worse["candidates"]["logistic"] |= {"ece_before": 0.1, "ece_after": 0.12}
+    worse["candidates"]["logistic"] |= {"pool_ece_before": 0.3, "pool_ece_after": 0.05}
     worse["seconds"] |= {"auto's winner": 70.0}
     both = {"anchored": 0.8, "logistic": 0.7}
     told(monkeypatch, cell("a", 5, "anchored", both), worse, cell("photos", 1, "anchored", {"anchored": 0.4}))
@@ -107,7 +108,10 @@ def test_averages_cost_and_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
     assert means == {"`logistic`": ["60.0 (50%)", "-"], "`anchored`": ["70.0 (50%)", "40.0 (100%)"]}
     told(monkeypatch, cell("a", 5, "anchored", both), worse)
     assert "140 times" in on_auto.cost() and "at most 200 times, with up to 1,200 rows, in 2 cells" in on_auto.cost()
-    assert table(on_auto.calibration()) == [["tables, 5", "2", "15.0", "11.0", "50%"]]
+    assert table(on_auto.calibration()) == [
+        ["tables, 5", "new", "2", "15.0", "11.0", "50%"],
+        ["tables, 5", "unlabeled", "1", "30.0", "5.0", "100%"],
+    ]
 
 
 def test_a_part_that_is_not_measured_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,19 +139,25 @@ def cost() -> str:
 
 
 def calibration() -> str:
-    """The expected calibration error of what was chosen, on new rows, before and after its temperature."""
+    """The expected calibration error of what was chosen, before and after its temperature."""
     result = read("verdict")
     rows = []
     kinds = {"tables": _full(result, features=False), "features": _full(result, features=True)}
     for kind, cells in kinds.items():
         for n, of_group in _groups(cells).items():
             winners = [_of(cell) for cell in of_group]
-            errors = [(of["ece_before"], of["ece_after"]) for of in winners if "ece_before" in of]
-            if errors:
-                before, after = zip(*errors, strict=True)
-                better = fmean(b < a for a, b in errors)
-                rows.append([f"{kind}, {n}", str(len(errors)), _percent(before), _percent(after), f"{better:.0%}"])
-    heads = ["labels a class", "cells", "error before, points", "after", "smaller after"]
+            for place, prefix in (("new", ""), ("unlabeled", "pool_")):
+                errors = [
+                    (of[f"{prefix}ece_before"], of[f"{prefix}ece_after"])
+                    for of in winners
+                    if f"{prefix}ece_before" in of
+                ]
+                if errors:
+                    before, after = zip(*errors, strict=True)
+                    better = fmean(b < a for a, b in errors)
+                    numbers = [str(len(errors)), _percent(before), _percent(after), f"{better:.0%}"]
+                    rows.append([f"{kind}, {n}", place, *numbers])
+    heads = ["labels a class", "rows", "cells", "error before, points", "after", "smaller after"]
     return markdown(heads, rows) if rows else _NONE
 
 
