@@ -34,7 +34,7 @@ def test_a_cell_gives_every_method_the_same_table(tmp_path: Path, monkeypatch: p
     assert 0.05 < frame.isna().to_numpy().mean() < 0.15
     assert set(frame.f2.dropna()) == {"k0", "k1", "k2", "k3"} and set(truth) == {0, 1}
     small = {"steps": 30, "settings": ("anchor.trees=5",)}
-    found = columns.measure(wheel, small, Cell("toy gaps", 10, 0))
+    found = columns.measure(wheel, small, 1, Cell("toy gaps", 10, 0))
     assert set(found["accuracy"]) == set(on_columns.NAMES) == set(found["seconds"])
     assert found["accuracy"]["forest"] > 0.6 and found["tested"] == 60
 
