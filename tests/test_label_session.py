@@ -417,9 +417,11 @@ def test_the_learner_scales_a_table_like_a_model_of_it() -> None:
     by_hand = np.stack([(number - number.mean()) / number.std(), word - word.mean()], axis=1).astype(np.float32)
     nothing = np.array([], np.int64)
     asked = Request(np.arange(40), tuple(np.where(number[:40] > 0, "a", "b")), nothing, nothing, 2)
-    found, expected = (Learner(z, units=u).round(asked) for z, u in ((x, (0.0, 1.0)), (by_hand, (1.0, 1.0))))
-    assert found.chances is not None and expected.chances is not None
-    np.testing.assert_allclose(found.chances, expected.chances, atol=1e-3)
+    units = ((x, (0.0, 1.0)), (by_hand, (1.0, 1.0)), (x, ()))
+    found, expected, without = (Learner(z, units=some).round(asked).chances for z, some in units)
+    assert found is not None and expected is not None and without is not None
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+    assert not np.allclose(found, without, atol=1e-3)
 
 
 def test_uncertain_examples_come_after_ten_labels_a_class() -> None:
