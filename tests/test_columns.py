@@ -83,6 +83,7 @@ def test_rare_words_truths_and_gaps_lie_no_farther_than_frequent_ones() -> None:
         "often": (True, 2**0.5),
     }
     changes = [(name, *change) for name, change in other.items()] + [("job", "judge", 2**0.5), ("age", np.nan, 0.5)]
+    assert model.table_ is not None
     inputs = model.inputs_(model.table_(pandas.DataFrame([row, *({**row, name: cell} for name, cell, _ in changes)])))
     far = np.linalg.norm(inputs[1:] - inputs[0], axis=1)
     np.testing.assert_allclose(far, [expected for *_, expected in changes], rtol=1e-5)
