@@ -1,5 +1,6 @@
 """The blocks of docs/tables.md on tables with categories and gaps, from what the benchmarks on them wrote."""
 
+from collections import Counter
 from statistics import fmean
 from typing import Any
 
@@ -32,7 +33,7 @@ KINDS = {"": "tables as they are", "gaps": "gaps at random", "high": "gaps in hi
 
 
 def accuracies() -> str:
-    cells = read("columns")["cells"]
+    cells = _cells(read("columns"))
     groups = _groups(cells)
     rows = [
         [NAMES[m], *(f"{100 * fmean(_of(c, m) for c in some):.1f}" for some in groups.values())] for m in _in_all(cells)
@@ -42,7 +43,7 @@ def accuracies() -> str:
 
 def differences() -> str:
     """Paired differences, with intervals over the tables: what one table says with and without gaps is one value."""
-    groups = _groups(read("columns")["cells"])
+    groups = _groups(_cells(read("columns")))
     rows = [
         [NAMES[ours], NAMES[other], *(difference(cells, ours, other) for cells in groups.values())]
         for ours, other in PAIRS
@@ -57,7 +58,7 @@ def difference(cells: list[Cell], ours: str, other: str) -> str:
 
 
 def by_set() -> str:
-    cells = read("columns")["cells"]
+    cells = _cells(read("columns"))
     groups = _groups(cells)
     sets = list(dict.fromkeys(cell["data"] for cell in cells))
     shown = [name for name in _in_all(cells) if name != "boosting"]
@@ -70,18 +71,20 @@ def by_set() -> str:
 
 def facts() -> str:
     result = read("columns")
-    cells = result["cells"]
+    cells = _cells(result)
     took = []
     for name in ("forest", "anchored", "auto"):
         if seconds := [cell["seconds"][name] for cell in cells if name in cell["seconds"]]:
             took.append(f"{name} {fmean(seconds):.1f}")
-    seeds, sets = len({cell["seed"] for cell in cells}), len({cell["data"] for cell in cells})
+    seeds = {n: len({cell["seed"] for cell in some}) for n, some in _groups(cells).items()}
+    number = " and ".join(f"{k} seeds with {n} labels" for n, k in seeds.items())
     autos = len({cell["seed"] for cell in cells if "auto" in cell["accuracy"]})
-    some = f" (of auto in {autos})" if 0 < autos < seeds else ""
+    some = f" (auto: {autos})" if 0 < autos < max(seeds.values()) else ""
     return (
-        f"Accuracy on new rows, mean of {sets} sets and {seeds} seeds{some}; differences in points with 95 % intervals "
-        f"over the tables. CPU seconds a fit, of anchored without calibration: {', '.join(took)}. {origin(result)}. "
-        "File: [columns.json](../results/columns.json), written by `benchmarks/columns.py`."
+        f"Accuracy on new rows, mean of {len({cell['data'] for cell in cells})} sets, {number}{some}; differences in "
+        "points with 95 % intervals over the tables. CPU seconds a fit, of anchored without calibration: "
+        f"{', '.join(took)}. {origin(result)}. File: [columns.json](../results/columns.json), written by "
+        "`benchmarks/columns.py`."
     )
 
 
@@ -124,6 +127,14 @@ def rate() -> str:
         f"words, truth values and a time. The process takes at most {memory}. CPU seconds, with network and output; "
         f"{origin(result)}. File: [table_rate.json](../results/table_rate.json), written by `benchmarks/table_rate.py`."
     )
+
+
+def _cells(result: dict[str, Any]) -> list[Cell]:
+    """The cells of those seeds in which all sets are measured, or means would be of different sets."""
+    cells: list[Cell] = result["cells"]
+    n_sets = len({cell["data"] for cell in cells})
+    done = Counter((cell["labels"], cell["seed"]) for cell in cells)
+    return [cell for cell in cells if done[cell["labels"], cell["seed"]] == n_sets]
 
 
 def _groups(cells: list[Cell]) -> dict[int, list[Cell]]:
