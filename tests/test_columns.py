@@ -222,6 +222,15 @@ def test_columns_that_cannot_be_used_say_why() -> None:
     assert dict(learned(frame.assign(street="Main"), street="category").left_out)["street"] == "constant"
 
 
+def test_structures_and_lists_in_columns_of_arrow_cannot_be_used() -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    rows = pyarrow.table({"a": [{"x": i} for i in range(20)], "b": [[i] for i in range(20)], "c": [1, 2, 3, None] * 5})
+    frame = rows.to_pandas(types_mapper=pandas.ArrowDtype)
+    assert learned(frame).names == ("c",) and {why for _, why in learned(frame).left_out} == {
+        "cells of a type that cannot be used"
+    }
+
+
 def test_tables_that_are_almost_tables() -> None:
     gaps = np.where(RNG.random((40, 2)) < 0.2, np.nan, RNG.normal(size=(40, 2)))
     levels = pandas.MultiIndex.from_tuples([("a", "x"), ("a", "y")])
