@@ -77,7 +77,7 @@ def facts() -> str:
         if seconds := [cell["seconds"][name] for cell in cells if name in cell["seconds"]]:
             took.append(f"{name} {fmean(seconds):.1f}")
     seeds = {n: len({cell["seed"] for cell in some}) for n, some in _groups(cells).items()}
-    number = " and ".join(f"{k} seeds with {n} labels" for n, k in seeds.items())
+    number = " and ".join(f"{k} {'seed' if k == 1 else 'seeds'} with {n} labels" for n, k in seeds.items())
     autos = len({cell["seed"] for cell in cells if "auto" in cell["accuracy"]})
     some = f" (auto: {autos})" if 0 < autos < max(seeds.values()) else ""
     return (
