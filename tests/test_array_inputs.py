@@ -38,6 +38,16 @@ def test_one_chunk_is_numpys_mean_and_deviation_and_many_are_close(name: str, mo
     np.testing.assert_allclose(many.std, whole.std, rtol=1e-13)
 
 
+def test_a_unit_stands_for_a_deviation() -> None:
+    x = np.array([[1, 0, 0], [3, 0, 0], [5, 1, 0], [7, 0, 0]], np.float64)
+    inputs = fit_inputs(x, (0.0, 2.0, 1.0))
+    expected = [[-3 / 5**0.5, -0.125, 0], [-1 / 5**0.5, -0.125, 0], [1 / 5**0.5, 0.375, 0], [3 / 5**0.5, -0.125, 0]]
+    np.testing.assert_allclose(inputs(x), expected, rtol=1e-6)
+    words = np.eye(12)[RNG.integers(0, 12, 60)]  # without units, they would have one range
+    np.testing.assert_allclose(fit_inputs(words, (1.0,) * 12)(words), words - words.mean(0), atol=1e-6)
+    assert fit_inputs(x, (0.0,) * 3) == fit_inputs(x)
+
+
 def test_no_float64_copy_of_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     class Counted(np.ndarray[Any, Any]):
         largest = 0

@@ -60,6 +60,35 @@ def test_numbers_and_categories_are_those_of_scikit_learn() -> None:
     assert len(table.features) == expected.shape[1]
 
 
+def test_rare_words_truths_and_gaps_lie_no_farther_than_frequent_ones() -> None:
+    n = 1000
+    age = RNG.normal(40, 10, n)
+    age[:7] = np.nan
+    frame = pandas.DataFrame(
+        {
+            "age": age,
+            "job": ["judge"] * 15 + ["nurse"] * 200 + ["cook"] * (n - 215),
+            "jury": np.arange(n) < 5,
+            "often": np.arange(n) % 2 == 0,
+        }
+    )
+    model = ICTClassifier(**QUICK).fit(frame, np.arange(n) % 3 - 1)
+    middle = float(np.nanmedian(age))
+    deviation = np.std(np.where(np.isnan(age), middle, age))
+    row = {"age": middle, "job": "cook", "jury": False, "often": False}
+    other: dict[str, tuple[Any, float]] = {
+        "age": (middle + 3 * deviation, 3),
+        "job": ("nurse", 2**0.5),
+        "jury": (True, 2**0.5),
+        "often": (True, 2**0.5),
+    }
+    changes = [(name, *change) for name, change in other.items()] + [("job", "judge", 2**0.5), ("age", np.nan, 0.5)]
+    assert model.table_ is not None
+    inputs = model.inputs_(model.table_(pandas.DataFrame([row, *({**row, name: cell} for name, cell, _ in changes)])))
+    far = np.linalg.norm(inputs[1:] - inputs[0], axis=1)
+    np.testing.assert_allclose(far, [expected for *_, expected in changes], rtol=1e-5)
+
+
 def test_dates_are_those_of_the_calendar() -> None:
     moments = [
         datetime.datetime(1969, 12, 31, 23),
@@ -142,7 +171,8 @@ def test_what_each_column_became_is_said_in_one_line_and_what_is_asked_for_decid
 
 def test_tables_of_numbers_without_gaps_stay_as_they_are() -> None:
     assert learn_table([np.eye(3)], {}) is None
-    assert learn_table([pandas.DataFrame({"a": [1.5, 2], "b": [True, False]})], {}) is None
+    assert learn_table([pandas.DataFrame({"a": [1.5, 2], "b": [3, 4]})], {}) is None
+    assert learned(pandas.DataFrame({"a": [1.5, 2], "b": [True, False]})).names == ("a", "b"), "scaled as in a file"
     constant = learned(pandas.DataFrame({"a": [1.5, 2], "k": [7, 7]}))
     assert constant.names == ("a",), "another value in new rows would be far from all that was learned"
     assert learn_table([pandas.DataFrame({"a": [1.5, None]})], {}) is not None
@@ -190,6 +220,15 @@ def test_columns_that_cannot_be_used_say_why() -> None:
         "street": "no category in enough rows",
     }
     assert dict(learned(frame.assign(street="Main"), street="category").left_out)["street"] == "constant"
+
+
+def test_structures_and_lists_in_columns_of_arrow_cannot_be_used() -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    rows = pyarrow.table({"a": [{"x": i} for i in range(20)], "b": [[i] for i in range(20)], "c": [1, 2, 3, None] * 5})
+    frame = rows.to_pandas(types_mapper=pandas.ArrowDtype)
+    assert learned(frame).names == ("c",) and {why for _, why in learned(frame).left_out} == {
+        "cells of a type that cannot be used"
+    }
 
 
 def test_tables_that_are_almost_tables() -> None:

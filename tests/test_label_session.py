@@ -410,6 +410,20 @@ def test_the_learner_starts_with_every_cluster_and_goes_on_with_what_is_uncertai
     assert third.agreement == pytest.approx(expected)
 
 
+def test_the_learner_scales_a_table_like_a_model_of_it() -> None:
+    rng = np.random.default_rng(0)
+    number, word = rng.normal(size=300) * 7, rng.random(300) < 0.03
+    x = np.stack([number, word], axis=1).astype(np.float32)
+    by_hand = np.stack([(number - number.mean()) / number.std(), word - word.mean()], axis=1).astype(np.float32)
+    nothing = np.array([], np.int64)
+    asked = Request(np.arange(40), tuple(np.where(number[:40] > 0, "a", "b")), nothing, nothing, 2)
+    units = ((x, (0.0, 1.0)), (by_hand, (1.0, 1.0)), (x, ()))
+    found, expected, without = (Learner(z, units=some).round(asked).chances for z, some in units)
+    assert found is not None and expected is not None and without is not None
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+    assert not np.allclose(found, without, atol=1e-3)
+
+
 def test_uncertain_examples_come_after_ten_labels_a_class() -> None:
     X, truth = make_blobs(400, centers=5, n_features=8, cluster_std=2.0, center_box=(-4, 4), random_state=3)
     learner, nothing = Learner(X.astype(np.float32)), np.array([], np.int64)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ict import SemiSupervisedClassifier
 from ict.base.errors import UserError
 from ict.data.columns.learn import learn_table
 from ict.data.user import table_file
@@ -127,6 +128,32 @@ def test_from_fit_to_predict(
         found = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
         assert [row["p(old)"] for row in found] == expected
         assert "1 column that the model does not use was ignored: 'more'" in capsys.readouterr().out
+
+
+def test_a_file_is_scaled_like_its_data_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one of numbers and truth values without gaps."""
+    monkeypatch.chdir(tmp_path)
+    for i, columns in enumerate((["age", "job", "when", "member"], ["price", "member"])):
+        frame = labeled().assign(price=np.arange(N) / 8)[[*columns, "label"]]
+        save_table(tmp_path / f"{i}.csv", frame)
+        assert ict(monkeypatch, "fit", f"{i}.csv", "--out", f"m{i}", *QUICK) == 0
+        model = SemiSupervisedClassifier("supervised", steps=5, device="cpu").fit(frame[columns], frame.label)
+        assert load_model(tmp_path / f"m{i}").inputs == model.inputs_
+
+
+def test_rare_truths_are_not_what_is_typical(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two groups of prices are two deviations apart, and the few rows with a truth no farther from either."""
+    monkeypatch.chdir(tmp_path)
+    price = np.repeat([0.0, 10.0], 200) + np.linspace(0, 0.1, 400)
+    price[198:202] = 5
+    rare = np.isin(np.arange(400), range(198, 202))
+    save_table(tmp_path / "t.csv", pandas.DataFrame({"price": price, "a": rare, "b": rare, "c": rare}))
+    assert ict(monkeypatch, "fit", "t.csv", "--suggest", "2") == 0
+    rows = [
+        int(row["example"].removeprefix("row "))
+        for row in csv.DictReader((tmp_path / "next.csv").read_text().splitlines())
+    ]
+    assert sorted(row > 200 for row in rows) == [False, True] and not set(rows) & set(range(199, 203))
 
 
 @pytest.mark.parametrize(

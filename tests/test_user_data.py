@@ -563,7 +563,7 @@ def test_rows_that_are_not_finite_are_left_out_of_arrays(tmp_path: Path) -> None
     np.savez(tmp_path / "d.npz", x=x, y=np.array(["a", "b", "c"]))
     data = read_data(tmp_path / "d.npz", skip_bad=True)
     assert (data.x.tolist(), data.y.tolist(), data.names) == ([[1, 2], [5, 6]], ["a", "c"], ("row 1", "row 3"))
-    assert data.remarks[0] == "1 row was left out for a value that is not finite or for too many cells: row 2"
+    assert data.remarks[0] == "1 row was left out for a cell that cannot be used or for too many cells: row 2"
     np.savez(tmp_path / "d.npz", x=x[1:2])
     assert_refused(tmp_path / "d.npz", "every row", skip_bad=True)
 
@@ -649,7 +649,7 @@ def test_rows_that_cannot_be_read_are_left_out_and_the_others_keep_their_numbers
     data = read_data(path, skip_bad=True)
     assert (data.x.tolist(), data.y.tolist()) == ([[1, 2], [7, 8], [9, 10]], ["u", "u", "v"])
     assert data.names == ("row 1", "row 4", "row 5")
-    left = "3 rows were left out for a value that is not finite or for too many cells: row 2, row 3, row 6"
+    left = "3 rows were left out for a cell that cannot be used or for too many cells: row 2, row 3, row 6"
     assert data.remarks[0] == left
     path = table(tmp_path, "a,b,y\n1,red,u\n2,blue,v\n")
     assert_refused(path, "'b'", "'red'", skip_bad=True, columns={"b": "number"})
@@ -664,7 +664,7 @@ def test_a_table_in_several_chunks_is_the_same(tmp_path: Path, monkeypatch: pyte
     assert np.array_equal(whole.x, [[i, i * i] for i in range(40)]) and np.array_equal(parts.x, whole.x)
     assert (parts.y.tolist(), parts.names) == (whole.y.tolist(), whole.names)
     assert parts.remarks == whole.remarks == (
-        "2 rows were left out for a value that is not finite or for too many cells: row 41, row 42",
+        "2 rows were left out for a cell that cannot be used or for too many cells: row 41, row 42",
     )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Turns users' arrays into network inputs with one layout and one scale. Plain data, so that it can be saved."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,18 +94,22 @@ def fit_features(x: Array, n_beside: int = 0) -> ArrayInputs:
     return ArrayInputs(tuple(x.shape[1:]), False, _moments(x, 0)[0].tolist(), [1.0], True, blocks)
 
 
-def fit_inputs(x: Array) -> ArrayInputs:
+def fit_inputs(x: Array, units: Sequence[float] = ()) -> ArrayInputs:
     """Fit the scaling: one mean and deviation if the features share a range, as pixels do, else one per feature.
 
-    Features of a pretrained network have a scaling of their own.
+    Features of a pretrained network have a scaling of their own. `units`: for each feature what to take for its
+    deviation, 0 where the rows say it.
     """
     if x.ndim not in (2, 3, 4):
         raise UserError(f"X has the shape {x.shape}: it must be [n, features] or images [n, h, w(, c)].")
     if _embedded(x):
         return fit_features(x)
-    axis = None if x.ndim > 2 or _one_range(x) else 0
+    fixed = np.asarray(units, np.float64)
+    axis = None if not fixed.any() and (x.ndim > 2 or _one_range(x)) else 0
     with np.errstate(over="ignore", invalid="ignore"):
         mean, std = map(np.atleast_1d, _moments(x, axis))
+    if fixed.any():
+        std = np.where(fixed > 0, fixed, std)
     std = np.where(std > 0, std, 1.0)  # a constant feature stays at zero
     return ArrayInputs(tuple(x.shape[1:]), has_channels_last(x.shape), mean.tolist(), std.tolist())
 

@@ -129,7 +129,8 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             if groups is not None:  # each of these is a group of its own
                 groups = [*((True, group) for group in groups), *((False, i) for i in range(len(more)))]
             X, labels = np.concatenate([X, more]), np.concatenate([labels, np.full(len(more), UNLABELED)])
-        self.inputs_ = fit_inputs(X) if self.embedding_ is None else self.embedding_.inputs(X)
+        units = () if self.table_ is None else self.table_.units
+        self.inputs_ = fit_inputs(X, units) if self.embedding_ is None else self.embedding_.inputs(X)
         seed = int(check_random_state(self.random_state).randint(2**31))
         fitter = Fitter(self.network, self.steps, tuple(self.settings), self.device, self.mode, progress)
         inputs = self.inputs_(X)

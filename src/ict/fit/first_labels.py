@@ -37,8 +37,8 @@ def suggest_first(given: GivenSubsets, out: Path, n: int, seed: int, embedded: b
                 else ""
             )
         )
-    fit = fit_features if embedded else fit_inputs
-    features = fit(data.x)(data.x)
+    inputs = fit_features(data.x) if embedded else fit_inputs(data.x, data.units)
+    features = inputs(data.x)
     chosen = typical(features.reshape(len(features), -1), n, seed, labeled)
     write_next(out, data, [Next(one.row, one.cluster, _why(one.alike, data)) for one in chosen])
     remarks = [remark for remark in data.remarks if no_label(data.items) not in remark]

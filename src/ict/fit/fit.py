@@ -99,7 +99,7 @@ def _fit(
     )
     x, labels = data.x[rows.train], known.labels[rows.train]
     if embedded is None:
-        inputs = fit_inputs(x)
+        inputs = fit_inputs(x, data.units)
     else:
         inputs = fit_features(x, prod(data.beside) if data.beside else 0)
         fitter = on_features(fitter, method)

@@ -5,6 +5,7 @@ ten labels a class on average; then those of which the experts are least certain
 """
 
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -31,10 +32,16 @@ _GROUP, _GROUPS = 12, 40  # examples that are accepted together; such groups
 
 
 class Learner:
-    """Learns about examples `x`: features of a backbone, followed by `n_beside` pixels, or the numbers of a table."""
+    """Learns about examples `x`: features of a backbone, followed by `n_beside` pixels, or those of a table.
 
-    def __init__(self, x: Array, *, embedded: bool = False, n_beside: int = 0, seed: int = 0) -> None:
-        self._inputs = (fit_features(x, n_beside) if embedded else fit_inputs(x))(x).reshape(len(x), -1)
+    `units`: of the table's features, see `fit_inputs`.
+    """
+
+    def __init__(
+        self, x: Array, *, embedded: bool = False, n_beside: int = 0, units: Sequence[float] = (), seed: int = 0
+    ) -> None:
+        inputs = fit_features(x, n_beside) if embedded else fit_inputs(x, units)
+        self._inputs = inputs(x).reshape(len(x), -1)
         self._experts = Experts(kind="features" if has_same_length(self._inputs) else "table", trees=_TREES)
         self._seed = seed
         self._compact = principal_axes(self._inputs, _AXES, seed % 2**32)

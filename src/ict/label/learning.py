@@ -122,7 +122,7 @@ def _read_and_learn(pipe: Connection, material: Material) -> None:
     remarks = tuple(remark for remark in data.remarks if "no example has a label" not in remark)
     pipe.send(Found(data.names, data.digests, remarks))
     n_beside = prod(data.beside) if data.beside else 0
-    learner = Learner(data.x, embedded=embed is not None, n_beside=n_beside, seed=material.seed)
+    learner = Learner(data.x, embedded=embed is not None, n_beside=n_beside, units=data.units, seed=material.seed)
     while True:
         pipe.send(learner.round(pipe.recv()))
 

@@ -30,7 +30,7 @@ def kind_of(column: Any, name: str) -> Kind:
     pandas = importlib.import_module("pandas")
     try:
         n_different, n_cells = int(column.nunique()), int(column.notna().sum())
-    except TypeError:  # such as lists, which cannot be compared
+    except (TypeError, NotImplementedError):  # such as lists, which cannot be compared, and structures of Arrow
         return "unusable"
     if column.dtype.kind in "cm":  # complex numbers and durations
         return "unusable"

@@ -42,7 +42,7 @@ def learn_table(tables: list[Any], asked: Mapping[str, Asked]) -> TableInputs | 
 
 def is_plain(frame: Any, kinds: Mapping[str, Kind], asked: Mapping[str, Asked]) -> bool:
     """Whether all columns are numbers without gaps, which are features as they are."""
-    if asked or not {"number", "boolean"}.issuperset(kinds.values()):
+    if asked or set(kinds.values()) != {"number"}:
         return False
     return all(is_numeric(frame[name]) and not frame[name].isna().any() for name in frame.columns)
 

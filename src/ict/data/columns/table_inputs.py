@@ -17,6 +17,12 @@ PARTS = ("days", "month", "day", "weekday", "hour")  # of a date; days are count
 
 _SHOWN = 12  # columns of a kind in one line
 
+# What one deviation is, in a feature's own units. Measured for numbers. Divided by its own deviation, a rare word or a
+# rare gap would lie farther from the other rows than any number, and distances would follow chance. So two words lie
+# sqrt(2) apart, however frequent, like two rows of a number on average, and so do true and false. A gap counts less.
+MEASURED = 0.0
+_WORD, _TRUTH, _GAP = 1.0, 0.5**0.5, 2.0
+
 
 class EncodedColumn(NamedTuple):
     """Features of some cells, and a mask of the cells that have none, being of another kind."""
@@ -41,6 +47,10 @@ class Number:
     @property
     def features(self) -> tuple[str, ...]:
         return (self.name, *_indicator(self.name, self.gaps))
+
+    @property
+    def units(self) -> tuple[float, ...]:
+        return (_TRUTH if self.boolean else MEASURED, *_unit_of_gap(self.gaps))
 
     @property
     def kind(self) -> str:
@@ -75,6 +85,10 @@ class Category:
     @property
     def features(self) -> tuple[str, ...]:
         return tuple(f"{self.name}={value}" for value in self.values) + ((f"{self.name}: other",) if self.rest else ())
+
+    @property
+    def units(self) -> tuple[float, ...]:
+        return (_WORD,) * len(self.features)
 
     @property
     def what(self) -> str:
@@ -125,6 +139,10 @@ class Date:
         return (*(f"{self.name}: {part}" for part in self.parts), *_indicator(self.name, self.gaps))
 
     @property
+    def units(self) -> tuple[float, ...]:
+        return (*(MEASURED for _ in self.parts), *_unit_of_gap(self.gaps))
+
+    @property
     def what(self) -> str:
         return f"date ({', '.join(self.parts)})" + (", gaps filled and marked" if self.gaps else "")
 
@@ -153,6 +171,11 @@ class TableInputs:
     @property
     def features(self) -> tuple[str, ...]:
         return tuple(feature for column in self.columns for feature in column.features)
+
+    @property
+    def units(self) -> tuple[float, ...]:
+        """By feature what counts as one deviation when features are scaled; `MEASURED` where the rows say it."""
+        return tuple(unit for column in self.columns for unit in column.units)
 
     @property
     def described(self) -> tuple[tuple[str, str], ...]:
@@ -249,6 +272,10 @@ def _filled(x: Array, missing: Mask, fills: Sequence[float], gaps: bool) -> NDAr
     """Numbers with the gaps filled, and a feature that marks them where fitting saw some."""
     whole = np.where(missing[:, None], np.array(fills, np.float32), x).astype(np.float32)
     return np.concatenate([whole, missing[:, None].astype(np.float32)], axis=1) if gaps else whole
+
+
+def _unit_of_gap(gaps: bool) -> tuple[float, ...]:
+    return (_GAP,) if gaps else ()
 
 
 def _indicator(name: str, gaps: bool) -> tuple[str, ...]:

@@ -44,6 +44,11 @@ class UserData:
     table: TableInputs | None = None  # how a table's columns became the features
     checks: tuple[int, ...] = ()  # rows that the labeling page asked for at random: a test, never trained on
 
+    @property
+    def units(self) -> tuple[float, ...]:
+        """What counts as one deviation of each feature of a table; see `TableInputs.units`."""
+        return self.table.units if self.table is not None else ()
+
     @cached_property
     def digests(self) -> tuple[str, ...]:
         """A digest of the content of each example, whatever backbone it is embedded by."""

@@ -40,7 +40,7 @@ def photos_left_out(names: Sequence[str]) -> list[str]:
 
 def rows_left_out(names: Sequence[str]) -> list[str]:
     were = counted(len(names), "row was", "rows were")
-    return [f"{were} left out for a value that is not finite or for too many cells: {listed(names)}"] if names else []
+    return [f"{were} left out for a cell that cannot be used or for too many cells: {listed(names)}"] if names else []
 
 
 def made_gray(names: Sequence[str]) -> list[str]:
