@@ -253,6 +253,22 @@ def test_your_own_network() -> None:
             open_backbone(f"torch:{__name__}:{factory}", "cpu").embed(IMAGES)
     with pytest.raises(UserError, match="cannot be imported"):
         open_backbone("torch:no_such_module:f", "cpu")
+    with pytest.raises(UserError, match=r"cannot be made \(no weights\): repair"):
+        open_backbone(f"torch:{__name__}:without_weights", "cpu")
+    with pytest.raises(UserError, match="write torch:module:factory"):
+        open_backbone(f"torch:{__name__}", "cpu")
+
+
+def without_weights() -> nn.Module:
+    raise FileNotFoundError("no weights")
+
+
+def test_no_file_asks_for_a_download(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "timm", None)
+    with pytest.raises(UserError, match="is a download, which no file may ask for"):
+        open_backbone("timm:tiny", "cpu", by_file=True)
+    with pytest.raises(UserError, match="pip install timm"):  # it gets further
+        open_backbone("timm:tiny@weights.safetensors", "cpu", by_file=True)
 
 
 def test_images_of_any_kind_are_prepared() -> None:

@@ -16,7 +16,7 @@ from ict.models.used_backbone import UsedBackbone
 
 
 @dataclass(frozen=True)
-class Embedded:
+class ChosenBackbone:
     """What the examples were embedded with."""
 
     embed: Embedder
