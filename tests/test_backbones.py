@@ -532,6 +532,15 @@ def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, capsys:
     assert "pip install 'ict-ssl[photos]'" in lines[0] and "Apache-2.0" in lines[0]
 
 
+def test_nothing_runs_a_backbone_in_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
+    backbone = open_backbone(f"torch:{__name__}:ChannelMeans", "cpu")
+    (tmp_path / "m.onnx").write_bytes(backbone.onnx())
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    for run in (lambda: open_backbone(f"onnx:{tmp_path / 'm.onnx'}", "cpu"), backbone.onnx):
+        with pytest.raises(UserError, match=r"needs the package onnxruntime: run `pip install 'ict-ssl\[onnx\]'`"):
+            run()
+
+
 def test_weights_that_are_not_the_published_ones_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "models").mkdir()
     (tmp_path / efficientnet_lite0.FILE).write_bytes(b"other weights")

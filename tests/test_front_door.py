@@ -3,6 +3,7 @@
 import csv
 import json
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,17 @@ def test_a_backbone_that_was_moved_is_named_again(
     assert ict(monkeypatch, "predict", tmp_path / "model", source, "-o", tmp_path / "p.csv") == 2
     assert "or name the backbone by --backbone" in capsys.readouterr().err
     assert predictions(monkeypatch, tmp_path / "model", source, "--backbone", f"onnx:{moved}") == before
+
+
+def test_texts_are_not_fitted_to_a_model_that_cannot_predict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("fit", texts(tmp_path / "in"), "--out", tmp_path / "model", "--backbone", "tfidf", *SHORT)
+    assert ict(monkeypatch, *words, "--no-backbone") == 2
+    assert "is fitted to your texts" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    assert ict(monkeypatch, *words) == 2
+    assert "needs the package onnxscript" in capsys.readouterr().err and not (tmp_path / "model").exists()
 
 
 def test_a_damaged_copy_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
