@@ -364,7 +364,8 @@ class StandInModel(nn.Module):
 
 
 def test_a_folder_of_transformers_by_a_stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, options, lacks = StandInModel(), {}, set()
+    model, options = StandInModel(), {}
+    lacks: set[str] = set()
 
     def from_pretrained(folder: Path, **given: Any) -> tuple[nn.Module, dict[str, set[str]]]:
         options.update(given)

@@ -77,7 +77,7 @@ def open_folder(folder: Path, device: torch.device) -> Backbone:
     return TorchBackbone(name, digest, _licence(folder), preparation, network, device)
 
 
-def _check_weights(model: nn.Module, lacks: list[str], folder: Path) -> None:
+def _check_weights(model: Any, lacks: list[str], folder: Path) -> None:
     """Remove a pooler whose weights are not in the file, as of networks that were trained for something else.
 
     Transformers draws such weights at random.
