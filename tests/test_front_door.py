@@ -3,6 +3,7 @@
 import csv
 import json
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,30 @@ def test_a_model_refuses_another_backbone(tmp_path: Path, monkeypatch: pytest.Mo
     assert "was fitted to features of" in capsys.readouterr().err
 
 
+def test_a_backbone_that_was_moved_is_named_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, file = photos(tmp_path / "in"), tmp_path / "corners.onnx"
+    file.write_bytes(open_backbone(NAME, "cpu").onnx())
+    fit(monkeypatch, source, tmp_path / "model", f"onnx:{file}", "--no-backbone")
+    before = predictions(monkeypatch, tmp_path / "model", source)
+    moved = file.rename(tmp_path / "moved.onnx")
+    assert ict(monkeypatch, "predict", tmp_path / "model", source, "-o", tmp_path / "p.csv") == 2
+    assert "or name the backbone by --backbone" in capsys.readouterr().err
+    assert predictions(monkeypatch, tmp_path / "model", source, "--backbone", f"onnx:{moved}") == before
+
+
+def test_texts_are_not_fitted_to_a_model_that_cannot_predict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("fit", texts(tmp_path / "in"), "--out", tmp_path / "model", "--backbone", "tfidf", *SHORT)
+    assert ict(monkeypatch, *words, "--no-backbone") == 2
+    assert "is fitted to your texts" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    assert ict(monkeypatch, *words) == 2
+    assert "needs the package onnxscript" in capsys.readouterr().err and not (tmp_path / "model").exists()
+
+
 def test_a_damaged_copy_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     source = photos(tmp_path / "in")
     fit(monkeypatch, source, tmp_path / "model", NAME)
@@ -202,5 +227,26 @@ def test_the_classifier_takes_images_and_strings() -> None:
     sentences = [" ".join(rng.choice(WORDS[("fish", "bird")[i % 2]], 4)) for i in range(30)]
     model = ICTClassifier(backbone="tfidf", random_state=0, steps=30).fit(sentences, y)
     assert (model.predict(sentences) == truth).mean() > 0.9
-    with pytest.raises(UserError, match="something other than strings"):
-        model.predict(images)
+    column = pytest.importorskip("pandas").Series(sentences, index=range(100, 130))
+    np.testing.assert_array_equal(model.predict(column), model.predict(sentences))
+    again = ICTClassifier(backbone="tfidf", random_state=0, steps=30).fit(column, y)
+    np.testing.assert_array_equal(again.predict_proba(sentences), model.predict_proba(sentences))
+    for wrong, said in ((images, "holds no strings"), ([], "holds no strings"), ("a fish", "X is one string")):
+        with pytest.raises(UserError, match=said):
+            model.predict(wrong)
+
+
+@pytest.mark.parametrize(
+    ("backbone", "x", "said"),
+    [
+        ("tfidf", ["a fish", None, "a bird", 3], r"X\[1\] is None and no string"),
+        ("tfidf", [None, "a fish", "a bird", "a fish"], r"X\[0\] is None and no string"),
+        (NAME, [np.zeros((side, 8, 3), np.uint8) for side in (8, 9, 8, 8)], "images of different shapes"),
+        (NAME, np.zeros((4, 8, 8, 3)), "strings or images as uint8"),
+        ("none", ["a fish"] * 4, "backbone is 'none'"),
+        (3, ["a fish"] * 4, "backbone is 3"),
+    ],
+)
+def test_what_the_classifier_refuses(backbone: Any, x: Any, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        ICTClassifier(backbone=backbone, steps=3).fit(x, [0, 1, 0, 1])

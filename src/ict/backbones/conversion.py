@@ -20,11 +20,19 @@ from ict.networks.onnx_graph import graph_of, package, runtime
 INPUT, OUTPUT = "prepared", "features"
 PREPARATION, LICENCE = "ict.preparation", "ict.licence"  # keys of a model's metadata
 _TOLERANCE = 1e-3  # of a feature, in units of the largest where that is above 1
+RUNTIME = "onnxruntime"  # onnx alone would run such networks too, but much too slowly
 _DIGEST = hashlib.sha256().digest_size
+
+
+def check_packages() -> None:
+    """A UserError if a package is missing that a conversion needs."""
+    for name in ("onnx", "onnxscript", RUNTIME):
+        package(name)
 
 
 def convert(network: nn.Module, preparation: Preparation, licence: str) -> bytes:
     """A network that takes prepared items, as a model that names its preparation."""
+    check_packages()
     axes = {0: "batch"} | ({1: "length"} if not isinstance(preparation, Pixels) else {})
     try:
         proto = graph_of(network, preparation.example, INPUT, [OUTPUT], axes)

@@ -41,7 +41,11 @@ class ImagePooled(nn.Module):
         self.model = model
 
     def forward(self, pixels: Tensor) -> Tensor:
-        found: Any = self.model(pixel_values=pixels)
+        # networks of pictures and texts, such as CLIP, have a method for pictures alone
+        run: Any = getattr(self.model, "get_image_features", self.model)
+        found: Any = run(pixel_values=pixels)
+        if isinstance(found, Tensor):
+            return found
         pooled: Tensor | None = getattr(found, "pooler_output", None)
         if pooled is not None:
             return pooled.flatten(1)
@@ -58,15 +62,30 @@ def open_folder(folder: Path, device: torch.device) -> Backbone:
     except Exception as problem:  # it breaks in many ways where its own dependencies do not fit each other
         raise UserError(f"backbone {name} needs the package transformers ({problem}): install it with pip.") from None
     try:
-        model = transformers.AutoModel.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False, use_safetensors=True
+        model, loaded = transformers.AutoModel.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False, use_safetensors=True, output_loading_info=True
         )
     except Exception as problem:
-        raise UserError(f"backbone {name} cannot be opened ({cause(problem)}): it needs model.safetensors.") from None
+        raise UserError(
+            f"backbone {name} cannot be opened ({cause(problem)}): it needs model.safetensors and the config.json of "
+            "a network that transformers has."
+        ) from None
+    _check_weights(model, sorted(loaded["missing_keys"]), folder)
     text = isinstance(preparation, Tokens)
     network = TextMean(model, preparation.pad) if isinstance(preparation, Tokens) else ImagePooled(model)
     digest = f"{'mean of tokens' if text else 'pooled'} {state_digest(network)}"
     return TorchBackbone(name, digest, _licence(folder), preparation, network, device)
+
+
+def _check_weights(model: Any, lacks: list[str], folder: Path) -> None:
+    """Remove a pooler whose weights are not in the file, as of networks that were trained for something else.
+
+    Transformers draws such weights at random.
+    """
+    if others := [key for key in lacks if not key.startswith("pooler.")]:
+        raise UserError(f"{folder}/model.safetensors lacks {', '.join(others[:3])}: download the folder again.")
+    if lacks:
+        model.pooler = None
 
 
 def _preparation(folder: Path, config: dict[str, Any]) -> Preparation:

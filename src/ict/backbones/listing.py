@@ -11,7 +11,7 @@ from ict.backbones.packaged import find_packaged
 _RUNTIME = ("onnx", "onnxscript", "onnxruntime")
 _NEEDS: dict[str, tuple[tuple[str, ...], str]] = {
     "onnx": (_RUNTIME, "pip install 'ict-ssl[onnx]'"),
-    "timm": (("timm",), "pip install timm"),
+    "timm": (("timm", "torchvision"), "pip install timm torchvision"),
     "hf": (("transformers", "tokenizers"), "pip install transformers"),
     "torch": ((), ""),
 }

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ict.backbones.backbone import Features, embed_in_batches
-from ict.backbones.conversion import INPUT, LICENCE, OUTPUT, PREPARATION, described
+from ict.backbones.conversion import INPUT, LICENCE, OUTPUT, PREPARATION, RUNTIME, described
 from ict.backbones.preparation import Pixels, Preparation, PreparedItems, from_json, from_values
 from ict.base.array_types import Array
 from ict.base.errors import UserError
@@ -67,6 +67,7 @@ class OnnxBackbone:
 
     def _runner(self) -> Run:
         if self._run is None:
+            package(RUNTIME)
             try:
                 self._run = runtime(self.model, INPUT)[0]
             except UserError:

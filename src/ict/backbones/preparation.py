@@ -205,11 +205,16 @@ def _filled_up(rows: PreparedItems, pad: int) -> NDArray[np.int64]:
 
 
 def _as_ours(values: dict[str, Any]) -> dict[str, Any]:
-    side, factor = values["size"], values.get("rescale_factor", 1 / 255)
+    crops = values.get("do_center_crop", False) and values.get("crop_size") is not None
+    side = values["crop_size"] if crops else values["size"]
     if isinstance(side, dict):
         side = side.get("shortest_edge", side.get("height"))
+    factor = values.get("rescale_factor", 1 / 255) if values.get("do_rescale", True) else 1
     scale = 1 / factor if _is_number(factor) and factor > 0 else factor
-    return {"size": side, "scale": scale, "mean": values["image_mean"], "std": values["image_std"]}
+    mean, std = values["image_mean"], values["image_std"]
+    if not values.get("do_normalize", True):
+        mean, std = (0.0,) * 3, (1.0,) * 3
+    return {"size": side, "scale": scale, "mean": mean, "std": std}
 
 
 def _is_number(value: Any) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from ict.backbones.preparation import Pixels
 from ict.backbones.torch_backbone import TorchBackbone, state_digest
@@ -19,11 +19,13 @@ def open_network(spec: str, device: torch.device) -> TorchBackbone:
     try:
         timm = importlib.import_module("timm")
     except Exception as problem:  # it breaks in many ways where its own dependencies do not fit each other
-        raise UserError(f"backbone {name} needs the package timm ({problem}): run `pip install timm`.") from None
+        raise UserError(
+            f"backbone {name} needs the package timm ({problem}): run `pip install timm torchvision`."
+        ) from None
     try:
         network = timm.create_model(model_name, pretrained=not file, num_classes=0)
         if file:
-            network.load_state_dict(_weights(Path(file)), strict=False)
+            _load(network, _weights(Path(file)), file)
         config = timm.data.resolve_model_data_config(network)
     except UserError:
         raise
@@ -34,6 +36,12 @@ def open_network(spec: str, device: torch.device) -> TorchBackbone:
     licence = str((getattr(network, "pretrained_cfg", None) or {}).get("license") or "not stated by timm")
     preparation = Pixels.from_dict(values, f"timm's settings of {model_name}")
     return TorchBackbone(name, f"{model_name} {state_digest(network)}", licence, preparation, network, device)
+
+
+def _load(network: nn.Module, weights: dict[str, Tensor], file: str) -> None:
+    """Weights of the classifier, which was left out, are ignored; any that lack would be random."""
+    if lacks := network.load_state_dict(weights, strict=False).missing_keys:
+        raise UserError(f"{file} lacks {', '.join(lacks[:3])}: give weights that timm saved of this network.")
 
 
 def _weights(path: Path) -> dict[str, Tensor]:

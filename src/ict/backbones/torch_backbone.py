@@ -11,6 +11,8 @@ from ict.backbones.backbone import Features, embed_in_batches
 from ict.backbones.conversion import convert
 from ict.backbones.preparation import Pixels, Preparation, PreparedItems
 from ict.base.array_types import Array
+from ict.base.errors import UserError, is_out_of_memory
+from ict.base.reading import cause
 
 _BATCH = {"cpu": 32, "cuda": 256}
 
@@ -66,8 +68,16 @@ class TorchBackbone:
             self._prepared.to(self.device)
 
     def _run(self, batch: Array) -> Array:
-        with torch.inference_mode():
-            features: Array = self._prepared(torch.from_numpy(batch).to(self.device)).float().cpu().numpy()
+        try:
+            with torch.inference_mode():
+                features: Array = self._prepared(torch.from_numpy(batch).to(self.device)).float().cpu().numpy()
+        except Exception as problem:  # a network of others may raise anything
+            if is_out_of_memory(problem):
+                raise
+            raise UserError(
+                f"backbone {self.name} cannot be run ({cause(problem)}): check that it takes items of the shape "
+                f"{' x '.join(map(str, batch.shape[1:]))}."
+            ) from problem
         return features
 
 

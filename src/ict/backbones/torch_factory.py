@@ -7,12 +7,20 @@ from ict.backbones import BACKBONES
 from ict.backbones.preparation import Pixels
 from ict.backbones.torch_backbone import TorchBackbone, state_digest
 from ict.base.errors import UserError
+from ict.base.reading import cause
+from ict.base.registry import is_outside
 
 
 def open_factory(spec: str, device: torch.device) -> TorchBackbone:
     """`factory()` returns a module whose attribute `preprocessing` is a dict of size, scale, mean and std."""
     name = f"torch:{spec}"
-    network = BACKBONES.resolve(spec)()
+    if not is_outside(spec):
+        raise UserError(f"backbone {name} names no function: write torch:module:factory.")
+    factory = BACKBONES.resolve(spec)
+    try:
+        network = factory()
+    except Exception as problem:
+        raise UserError(f"backbone {name} cannot be made ({cause(problem)}): repair {spec}.") from problem
     if not isinstance(network, nn.Module):
         raise UserError(f"backbone {name} returns {type(network).__name__}: it must return a torch.nn.Module.")
     values = getattr(network, "preprocessing", None)

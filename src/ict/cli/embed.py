@@ -29,7 +29,7 @@ def embed(
 
     find_beside_caller([backbone])
     with progress_line() as progress:
-        from ict.fit.embed import embed_files
+        from ict.fit.feature_file import embed_files
 
         options = {"labels": labels, "label_column": label_column, "text_column": text_column, "skip_bad": skip_bad}
         summary = embed_files(path, out, backbone, device, progress, **options)

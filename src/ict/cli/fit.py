@@ -101,8 +101,8 @@ def fit(
             from ict.data.user.subsets import read_subsets
             from ict.estimators.fitter import Fitter
             from ict.estimators.metrics import check_metric
+            from ict.fit.chosen_backbone import ChosenBackbone, choose_backbone
             from ict.fit.earlier import read_earlier
-            from ict.fit.embedded import Embedded, choose_backbone
             from ict.fit.first_labels import check_new, suggest_first
             from ict.fit.fit import fit_files
             from ict.models.saved_model import check_free
@@ -143,7 +143,7 @@ def fit(
                     Fitter(None, steps, tuple(settings or ()), device, mode, progress),
                     seed,
                     shlex.join(["ict", *sys.argv[1:]]),
-                    None if embed is None else Embedded(embed, text_column, carry=not no_backbone),
+                    None if embed is None else ChosenBackbone(embed, text_column, carry=not no_backbone),
                     metric=check_metric(metric),
                     holdout=holdout,
                     pictures=read(size=size).data if pixels and embed is not None else None,

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 
 from ict.backbones import PHOTOS, open_backbone
-from ict.backbones.embedder import AUTO, Embedder, embedder
+from ict.backbones.embedder import AUTO, NONE, Embedder, embedder
 from ict.backbones.preparation import Pixels
 from ict.base.array_types import Array
 from ict.base.errors import UserError
@@ -36,6 +36,7 @@ class Embedding:
 
     def __call__(self, x: Any, progress: Progress | None = None) -> Array:
         """Features [n, f] of examples like those that it was made for."""
+        x = _items(x)
         if self.texts:
             return self.embed.texts(_strings(x), None, progress)
         images = _images(x)
@@ -58,6 +59,9 @@ class Embedding:
 
 def embedding_for(name: str, x: Any, device: Device) -> Embedding:
     """What embeds the examples `x`: strings, or images as uint8."""
+    if not isinstance(name, str) or name == NONE:
+        raise UserError(f"backbone is {name!r}: name one that 'ict list backbones' shows, or None for no backbone.")
+    x = _items(x)
     if _holds_strings(x):
         embed = embedder(name, "texts", device)
         assert embed is not None, "texts always have a backbone"
@@ -83,18 +87,35 @@ def on_features(fitter: Fitter, method: str) -> Fitter:
     return replace(fitter, settings=(*experts_of_features(method), *fitter.settings))
 
 
+def _items(x: Any) -> Any:
+    """A column of a table as an array."""
+    return x.to_numpy() if hasattr(x, "to_numpy") else x
+
+
 def _holds_strings(x: Any) -> bool:
-    return isinstance(x, list | tuple | np.ndarray) and len(x) > 0 and isinstance(x[0], str)
+    return isinstance(x, list | tuple | np.ndarray) and any(isinstance(item, str) for item in x)
 
 
 def _strings(x: Any) -> list[str]:
-    if not _holds_strings(x) or not all(isinstance(text, str) for text in x):
-        raise UserError("X holds something other than strings, but the model was fitted to strings.")
+    if isinstance(x, str):
+        raise UserError("X is one string: give a list of strings.")
+    if not _holds_strings(x):
+        raise UserError("X holds no strings, but the model is one of texts: give a list of strings.")
+    wrong = next((i for i, text in enumerate(x) if not isinstance(text, str)), None)
+    if wrong is not None:
+        raise UserError(
+            f"X[{wrong}] is {str(x[wrong])[:40]} and no string: give one for every text, such as an empty one."
+        )
     return [str(text) for text in x]
 
 
 def _images(x: Any) -> Array:
-    images = np.asarray(x)
+    try:
+        images = np.asarray(x)
+    except ValueError:  # NumPy's, of a list whose items differ in shape
+        raise UserError(
+            "X holds images of different shapes: resize them to one, or put their files into a folder for 'ict fit'."
+        ) from None
     if images.dtype != np.uint8 or images.ndim not in (3, 4) or not images.size:
         raise UserError(
             f"X has the shape {images.shape} of {images.dtype}: a backbone takes strings or images as uint8, "

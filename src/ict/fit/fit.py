@@ -25,8 +25,8 @@ from ict.estimators.fitter import Fitter, Look
 from ict.estimators.metrics import Metric
 from ict.experts.folds import fold_groups
 from ict.experts.graph import GRAPH, GraphPropagation
+from ict.fit.chosen_backbone import ChosenBackbone
 from ict.fit.earlier import Earlier, check_alike
-from ict.fit.embedded import Embedded
 from ict.fit.holdout import hold_out
 from ict.fit.outputs import Fit, Written, origin, write_outputs
 from ict.models.saved_model import SavedModel, check_free
@@ -43,7 +43,7 @@ def fit_files(
     fitter: Fitter,
     seed: int,
     command: str = "",
-    embedded: Embedded | None = None,
+    backbone: ChosenBackbone | None = None,
     *,
     metric: Metric = "accuracy",
     holdout: float = 0.0,
@@ -64,7 +64,7 @@ def fit_files(
     needed = _ROOM + given.data.x[:1].nbytes * len(given.data.y) * (method == GRAPH)  # it holds its rows
     with new_folder(out, needed) as folder:
         check_free(out, "--out")  # check again: another process may have written it in the meantime
-        return _fit(given, folder, method, fitter, seed, command, embedded, metric, holdout, pictures, earlier)
+        return _fit(given, folder, method, fitter, seed, command, backbone, metric, holdout, pictures, earlier)
 
 
 def _fit(
@@ -74,7 +74,7 @@ def _fit(
     fitter: Fitter,
     seed: int,
     command: str,
-    embedded: Embedded | None,
+    backbone: ChosenBackbone | None,
     metric: Metric,
     holdout: float,
     pictures: UserData | None,
@@ -98,7 +98,7 @@ def _fit(
         given, known.labels, lambda labels: (labels[:0], hold_out(labels, holdout, seed, groups, word(data.items)))
     )
     x, labels = data.x[rows.train], known.labels[rows.train]
-    if embedded is None:
+    if backbone is None:
         inputs = fit_inputs(x, data.units)
     else:
         inputs = fit_features(x, prod(data.beside) if data.beside else 0)
@@ -140,12 +140,12 @@ def _fit(
     fitted = judged.model
     assert isinstance(fitted, TrainedNetwork | GraphPropagation), "there is no other kind"
     if pictures is not None and judged.method in PIXEL_NETWORKS:  # from here on the features are of no use
-        data, embedded, inputs = pictures, None, fit_inputs(pictures.x[rows.train])
+        data, backbone, inputs = pictures, None, fit_inputs(pictures.x[rows.train])
         valid = None if valid is None else (inputs(data.x[rows.valid]), valid[1])
     if valid is not None:
         judged = replace(judged, calibration=by_validation(fitted, *valid, word(data.items)))
     classes = tuple(map(str, known.classes))
-    used = None if embedded is None else embedded.used(data)
+    used = None if backbone is None else backbone.used(data)
     model = SavedModel(
         fitted,
         inputs,
@@ -165,7 +165,7 @@ def _fit(
         rows=rows,
         seed=seed,
         origin=origin(fitted, command=command, seed=seed, seconds=time.monotonic() - began),
-        embedded=embedded,
+        backbone=backbone,
         source=str(given.sources[0]),
         progress=fitter.progress,
         earlier=earlier,

@@ -25,8 +25,8 @@ from ict.experiment.provenance import provenance
 from ict.experts.graph import GraphPropagation
 from ict.experts.temperature import tempered
 from ict.fit import earlier
+from ict.fit.chosen_backbone import ChosenBackbone
 from ict.fit.earlier import Earlier, held_out_lines
-from ict.fit.embedded import Embedded
 from ict.fit.findings import ENOUGH, Example, Findings, Mistake
 from ict.fit.holdout import score
 from ict.fit.label_next import reason, suggest
@@ -53,7 +53,7 @@ class Fit:
     rows: Subsets
     seed: int
     origin: dict[str, str]
-    embedded: Embedded | None = None  # where the examples are a backbone's features
+    backbone: ChosenBackbone | None = None  # where the examples are a backbone's features
     source: str = ""  # the data's path
     progress: Progress | None = None
     earlier: Earlier | None = None  # a model to compare with
@@ -69,8 +69,8 @@ class Written(NamedTuple):
 
 def write_outputs(folder: NewFolder, model: SavedModel, fit: Fit) -> Written:
     """Write the folder and return a summary. The model is written first, so that a later error does not lose it."""
-    if fit.embedded is not None:
-        model, notes = fit.embedded.carried_by(model, folder.path)
+    if fit.backbone is not None:
+        model, notes = fit.backbone.carried_by(model, folder.path)
         fit = replace(fit, data=replace(fit.data, remarks=(*fit.data.remarks, *notes)))
     save_model(
         folder.path, model, _about(model, fit), model.unfinished or "its predictions and report were not written"

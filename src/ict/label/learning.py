@@ -104,7 +104,7 @@ def _read_and_learn(pipe: Connection, material: Material) -> None:
 
     from ict.data.user.read import read_data
     from ict.estimators import AUTO
-    from ict.fit.embedded import choose_backbone
+    from ict.fit.chosen_backbone import choose_backbone
     from ict.label.learner import Learner
 
     warnings.showwarning = show_warning

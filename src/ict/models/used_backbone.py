@@ -63,7 +63,12 @@ class UsedBackbone:
         """The copy, or the backbone that is installed or that the caller names; never one with other features."""
         if name is None and self.file is not None:
             return self._copy()
-        backbone = open_backbone(name or self.name, device, by_file=name is None)
+        try:
+            backbone = open_backbone(name or self.name, device, by_file=name is None)
+        except UserError as problem:
+            if name is not None or "--backbone" in str(problem):
+                raise
+            raise UserError(f"{str(problem).rstrip('.')}, or name the backbone by --backbone.") from None
         if identity(backbone) != self.identity:
             raise UserError(
                 f"the model was fitted to features of {self.name} with the digest {self.identity[:12]}, but "

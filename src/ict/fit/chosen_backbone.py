@@ -3,8 +3,10 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ict.backbones import WORDS
+from ict.backbones.conversion import check_packages
 from ict.backbones.embedder import AUTO, NONE, Embedder, embedder
-from ict.backbones.preparation import Pixels
+from ict.backbones.preparation import Pixels, Words
 from ict.base.errors import UserError
 from ict.data.user.read import item_kind
 from ict.data.user.records import UserData
@@ -16,12 +18,21 @@ from ict.models.used_backbone import UsedBackbone
 
 
 @dataclass(frozen=True)
-class Embedded:
+class ChosenBackbone:
     """What the examples were embedded with."""
 
     embed: Embedder
     text_column: str | None = None
     carry: bool = True  # a copy of the backbone in the model's folder
+
+    def __post_init__(self) -> None:
+        """Before training, refuse a model that could not predict: what was fitted to the texts is nowhere else."""
+        if isinstance(self.embed.backbone.preparation, Words):
+            if not self.carry:
+                raise UserError(
+                    f"backbone {WORDS} is fitted to your texts, so a model needs it: leave out --no-backbone."
+                )
+            check_packages()
 
     def used(self, data: UserData) -> UsedBackbone:
         return UsedBackbone.of(self.embed, data.beside, self.text_column)
