@@ -101,7 +101,7 @@ def test_no_fold_sees_the_labels_that_it_holds_out() -> None:
 def test_one_label_in_every_class_leaves_no_folds() -> None:
     assert list(fit("table", per_class=1).weights.values()) == [0.25] * 4
     features = fit("features", per_class=1)
-    assert list(features.weights.values()) == [1 / 3] * 3 and features.folds == () and not features.held_out
+    assert list(features.weights.values()) == [0.25] * 4 and features.folds == () and not features.held_out
 
 
 def test_a_class_with_one_label_trains_in_every_fold_and_is_held_out_in_none() -> None:

@@ -138,7 +138,7 @@ def test_a_whole_fit_searches_the_neighbors_of_its_inputs_once(monkeypatch: pyte
 
 @pytest.mark.parametrize(
     ("method", "of_tables", "of_features"),
-    [("anchored", "table", "features"), ("anchored-graph", "graph", "feature-graph")],
+    [("anchored", "table", "features"), ("anchored-graph", "graph", "graph")],
 )
 def test_anchored_methods_know_features_by_their_lengths_or_from_the_backbone(
     method: str, of_tables: str, of_features: str

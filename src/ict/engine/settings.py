@@ -168,7 +168,7 @@ class Train(Section):
 class Anchor(Section):
     """The experts that anchor the targets of unlabeled examples, and their share in the targets."""
 
-    experts: Later[Literal["table", "features", "graph", "feature-graph"]] = "table"
+    experts: Later[Literal["table", "features", "graph"]] = "table"
     trees: Later[int] = 200  # in each of the table's two ensembles
     share: Later[float] = 0.5  # of the prior in the targets; the rest is the teacher's
     fall: Later[float] = 0.3  # share of the run over which it falls from 1 to that

@@ -49,10 +49,9 @@ def is_anchored(method: str) -> bool:
     return f"{_TUNED_ON}{method}" in RECIPES and RECIPES[f"{_TUNED_ON}{method}"].algorithm.name == "anchored"
 
 
-def experts_of_features(method: str) -> tuple[str]:
-    """The setting with which an anchored method follows experts on features of a pretrained network."""
-    alone = RECIPES[f"{_TUNED_ON}{method}"].anchor.experts == "graph"
-    return (f"anchor.experts={'feature-graph' if alone else 'features'}",)
+def follows_all(method: str) -> bool:
+    """Whether those are all experts, not the graph alone."""
+    return is_anchored(method) and RECIPES[f"{_TUNED_ON}{method}"].anchor.experts != "graph"
 
 
 def default_steps(n_examples: int) -> int:

@@ -18,7 +18,7 @@ from ict.data.user.images import pixels_beside
 from ict.data.user.records import Progress
 from ict.engine.device import Device
 from ict.estimators import AUTO as CHOICE
-from ict.estimators.default_recipes import experts_of_features, is_anchored
+from ict.estimators.default_recipes import follows_all
 from ict.estimators.fitter import Fitter
 from ict.models.used_backbone import UsedBackbone
 
@@ -81,10 +81,9 @@ def restored_embedding(used: UsedBackbone, device: Device, name: str | None = No
 
 def on_features(fitter: Fitter, method: str) -> Fitter:
     """A fitter whose experts know that they get features."""
-    method = METHOD if method == CHOICE else method
-    if not is_anchored(method):
+    if method != CHOICE and not follows_all(method):
         return fitter
-    return replace(fitter, settings=(*experts_of_features(method), *fitter.settings))
+    return replace(fitter, settings=("anchor.experts=features", *fitter.settings))
 
 
 def _items(x: Any) -> Any:

@@ -23,7 +23,6 @@ from ict.engine.step import Program
 from ict.estimators.default_recipes import (
     after_seeding,
     default_recipe,
-    experts_of_features,
     is_anchored,
     seeding_recipe,
 )
@@ -114,7 +113,8 @@ class Fitter:
     ) -> Opinion:
         """What those experts say."""
         experts = self.experts(method, inputs)
-        neighbors = self.neighbors(inputs, experts.search) if len(inputs) <= GRAPH_LIMIT else None
+        small = len(inputs) <= GRAPH_LIMIT
+        neighbors = tuple(self.neighbors(inputs, search) for search in experts.searches) if small else None
         return experts.fit(inputs, labels, n_classes, seed, neighbors, groups)
 
     def student(
@@ -139,8 +139,8 @@ class Fitter:
     def _recipe(self, method: str, inputs: Array, look: Look | None = None) -> Recipe:
         """The method's recipe for such inputs and the user's network."""
         recipe = default_recipe(method, inputs.shape[1:], len(inputs), self.steps)
-        if is_anchored(method) and has_same_length(inputs):
-            recipe = change(recipe, experts_of_features(method))
+        if is_anchored(method) and has_same_length(inputs) and recipe.anchor.experts == "table":
+            recipe = replace(recipe, anchor=replace(recipe.anchor, experts="features"))
         if look:
             recipe = replace(recipe, eval=replace(recipe.eval, every=max(recipe.train.steps // look.times, 1)))
         if self.network is None:

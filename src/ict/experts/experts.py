@@ -2,10 +2,11 @@
 
 Experts learn from the labeled rows, or spread the labels over a graph of all rows. Each gets a temperature and a
 weight, fitted to its probabilities for labeled rows in the folds that hold them out. On features of a pretrained
-network "principal" is logistic regression along the principal axes, whose predictions spread over the graph too.
+network there are two more, over a wide graph of the principal axes: "principal", a logistic regression along these axes
+whose predictions spread, and "spread", where the labels do.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -24,14 +25,13 @@ from ict.experts.neighbors import Neighbors, Search, find_neighbors
 from ict.experts.principal import spread_labels, spread_predictions, wide_neighbors
 from ict.experts.temperature import fit_temperature, tempered
 
-Kind = Literal["table", "features", "graph", "feature-graph"]
+Kind = Literal["table", "features", "graph"]
 MEMBERS: dict[Kind, tuple[str, ...]] = {
     "table": ("logistic", "trees", "forest", GRAPH),
-    "features": ("logistic", "principal", GRAPH),
+    "features": ("logistic", "principal", "spread", GRAPH),
     "graph": (GRAPH,),
-    "feature-graph": (GRAPH,),
 }
-_NEED_NEIGHBORS = ("principal", GRAPH)
+_NEED_NEIGHBORS = ("principal", "spread", GRAPH)
 _FOLDS = 5
 _FAR = 8.0  # inputs are clipped at this many deviations from the mean
 # Temperatures on features, where a small C leaves the probabilities of logistic regression too even, as a graph does:
@@ -66,7 +66,7 @@ class Opinion:
 
 @dataclass(frozen=True, kw_only=True)
 class Experts:
-    """kind: experts for a "table" of measurements or for "features" of a pretrained network, or the graph of either.
+    """kind: experts for a "table" of measurements, for "features" of a pretrained network, or only the "graph".
 
     trees: the number of trees in each of the two ensembles.
     """
@@ -84,7 +84,7 @@ class Experts:
         labels: Labels,
         n_classes: int,
         seed: int,
-        neighbors: Neighbors | None = None,
+        neighbors: Sequence[Neighbors] | None = None,
         groups: Rows | None = None,
         *,
         n_folds: int = _FOLDS,
@@ -105,7 +105,7 @@ class Experts:
                 f"the graph takes up to {GRAPH_LIMIT:,} rows and there are {len(rows):,}: choose other experts."
             )
         if GRAPH in names and neighbors is None:
-            neighbors = self.search(rows)
+            neighbors = self.neighbors(rows)
 
         def ask(name: str, labels: Labels, of: NDArray[Any]) -> Array:
             return self._probabilities(name, rows, labels, of, seed, neighbors)
@@ -123,45 +123,54 @@ class Experts:
         prior = with_labels(_mean(probs, weights), labels)
         return Opinion(prior, weights, temperatures, probs, folds, held_out)
 
-    def neighbors(self, inputs: Array) -> Neighbors:
-        """The neighbors for the graph, which `fit` can use several times."""
-        return self.search(_flat(inputs))
+    def neighbors(self, inputs: Array) -> tuple[Neighbors, ...]:
+        """The neighbors for the graphs, one for each of `searches`, which `fit` can use several times."""
+        return tuple(search(_flat(inputs)) for search in self.searches)
 
     @property
-    def search(self) -> Search:
-        """What searches them: a function of the inputs that is the same for all experts of a kind."""
-        return wide_neighbors if self._features else find_neighbors
-
-    @property
-    def _features(self) -> bool:
-        return self.kind in ("features", "feature-graph")
+    def searches(self) -> tuple[Search, ...]:
+        """What searches them."""
+        return (find_neighbors, wide_neighbors) if self.kind == "features" else (find_neighbors,)
 
     def _probabilities(
-        self, name: str, rows: Array, labels: Labels, of: NDArray[Any], seed: int, neighbors: Neighbors | None
+        self,
+        name: str,
+        rows: Array,
+        labels: Labels,
+        of: NDArray[Any],
+        seed: int,
+        neighbors: Sequence[Neighbors] | None,
     ) -> Array:
         """The probabilities of one expert, fitted to all `labels`, for the rows `of`."""
-        if name == GRAPH and self._features:
+        if name in _NEED_NEIGHBORS:
             assert neighbors is not None
-            return np.asarray(tempered(spread_labels(neighbors, labels, int(labels.max()) + 1), _SPREAD)[of])
-        if name == GRAPH:
-            probs = GraphPropagation().fit(rows, labels, neighbors).transduction.probs
-            return np.asarray(probs[of], dtype=np.float64)
+            return np.asarray(_over_graph(name, rows, labels, neighbors)[of], dtype=np.float64)
         known = labels >= 0
         x, y, seed = rows[known], labels[known], seed % 2**32
         if (y == y[0]).all():
             return np.ones((len(of), 1))
         if name == "logistic":
-            return classical.logistic(x, y, seed, features=self._features)(rows[of])
-        if name == "principal":
-            assert neighbors is not None
-            axes = neighbors.rows
-            guesses = tempered(classical.logistic(axes[known], y, seed, features=True)(axes), _EVEN)
-            return np.asarray(spread_predictions(neighbors, with_labels(guesses, labels))[of])
+            return classical.logistic(x, y, seed, features=self.kind == "features")(rows[of])
         fit = classical.trees if name == "trees" else classical.forest
         return fit(x, y, seed, n_trees=self.trees)(rows[of])
 
     def _temperatures_without_folds(self, names: tuple[str, ...]) -> dict[str, float]:
-        return {name: 1.0 if not self._features or name == GRAPH else _WITHOUT_FOLDS for name in names}
+        even = ("logistic", "principal") if self.kind == "features" else ()
+        return {name: _WITHOUT_FOLDS if name in even else 1.0 for name in names}
+
+
+def _over_graph(name: str, rows: Array, labels: Labels, neighbors: Sequence[Neighbors]) -> Array:
+    """The probabilities of all rows by an expert that needs neighbors."""
+    if name == GRAPH:
+        return GraphPropagation().fit(rows, labels, neighbors[0]).transduction.probs
+    wide, known = neighbors[1], labels >= 0
+    if name == "spread":
+        return tempered(spread_labels(wide, labels, int(labels.max()) + 1), _SPREAD)
+    axes = wide.rows
+    if (labels[known] == labels[known][0]).all():
+        return np.ones((len(rows), 1))
+    guesses = tempered(classical.logistic(axes[known], labels[known], 0, features=True)(axes), _EVEN)
+    return spread_predictions(wide, with_labels(guesses, labels))
 
 
 def _folds(

@@ -66,13 +66,13 @@ def feature_rows(x: Array) -> NDArray[np.float64]:
 
 
 class NeighborMemo:
-    """The neighbors last asked for, so that a whole fit searches each set of inputs once."""
+    """The neighbors last found by each search, so that a whole fit searches each set of inputs once."""
 
     def __init__(self) -> None:
-        self._last: tuple[Array, Search, Neighbors] | None = None
+        self._last: dict[Search, tuple[Array, Neighbors]] = {}
 
     def __call__(self, x: Array, search: Search | None = None) -> Neighbors:
         search = search or find_neighbors
-        if self._last is None or self._last[0] is not x or self._last[1] is not search:
-            self._last = (x, search, search(x))
-        return self._last[2]
+        if search not in self._last or self._last[search][0] is not x:
+            self._last[search] = (x, search(x))
+        return self._last[search][1]

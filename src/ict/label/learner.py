@@ -46,7 +46,7 @@ class Learner:
         self._seed = seed
         self._compact = principal_axes(self._inputs, _AXES, seed % 2**32)
         self._kinds = _kinds(self._compact, seed)
-        self._neighbors: Neighbors | None = None
+        self._neighbors: tuple[Neighbors, ...] | None = None
         self._before: Array | None = None  # the guesses of the round before, as names
 
     def round(self, request: Request) -> Round:
