@@ -44,7 +44,8 @@ def laptop() -> str:
             f"scale. `from ict import ICTClassifier` takes "
             f"{imports['ratio']:.2f} times the CPU of `import sklearn.base`.",
             markdown(["cost against size", ""], costs),
-            f"One thread, CPU seconds, medians of {result['repeats']} or more repeats, ratios within one run; "
+            "One thread, CPU seconds. Paths that are compared took turns within one run, and the shortest of at least "
+            f"{2 * result['repeats']} rounds counts, since other programs on the machine only make a path slower; "
             f"{origin(result)} "
             "([laptop.json](../results/laptop.json)). Command: `python benchmarks/laptop.py`.",
             *_all_cores(result),
@@ -61,10 +62,11 @@ def _all_cores(result: dict[str, Any]) -> list[str]:
 
 
 def _whole_fit(result: dict[str, Any]) -> list[str]:
-    """The fit beside an earlier release, if it was measured at full length."""
+    """The fit beside an earlier release, if that was measured."""
     fit = result.get("fit", {})
-    if "earlier" not in fit or fit["steps"] is not None:
+    if "earlier" not in fit:
         return []
+    shortened = "" if fit["steps"] is None else f", shortened to `--steps {fit['steps']}` in every case"
     costs = ", ".join(
         f"{mode} {fit[mode]['cpu_seconds']:.0f} ({fit[mode]['method'] or 'method not written'}, "
         f"{fit[f'{mode} over earlier']:.2f} times as many)"
@@ -74,7 +76,7 @@ def _whole_fit(result: dict[str, Any]) -> list[str]:
     before = fit["earlier"]["cpu_seconds"]
     return [
         f"`ict fit` of {fit['images']:,} gray images of {fit['side']}x{fit['side']}, {fit['labels']} of them labeled, "
-        f"on pixels, `--method {fit['asked']}`: {before:.0f} CPU seconds by the earlier release; {costs}."
+        f"on pixels, `--method {fit['asked']}`{shortened}: {before:.0f} CPU seconds by the earlier release; {costs}."
     ]
 
 

@@ -1,5 +1,4 @@
-"""How a network uses a CPU's memory: in channels-last layout, which makes convolutions and batch norm faster, and with
-fewer new tensors."""
+"""How a network uses a CPU's memory: channels last, which makes convolutions faster, and with fewer new tensors."""
 
 from itertools import pairwise
 

@@ -33,9 +33,16 @@ class NeighborMemo:
         self._neighbors: Neighbors | None = None
 
     def __call__(self, x: Array) -> Neighbors:
-        if self._neighbors is None or self._x is not x:
+        if self._neighbors is None or self._x is None or not _same_rows(self._x, x):
             self._x, self._neighbors = x, find_neighbors(x)
         return self._neighbors
+
+
+def _same_rows(a: Array, b: Array) -> bool:
+    """Whether two arrays are the same memory, perhaps as images once and as vectors once."""
+    in_order = a.flags.c_contiguous and b.flags.c_contiguous
+    same = (a.ctypes.data, a.dtype, len(a), a.size) == (b.ctypes.data, b.dtype, len(b), b.size)
+    return a is b or (in_order and same)
 
 
 def find_neighbors(x: Array, n_neighbors: int = 10) -> Neighbors:

@@ -45,7 +45,7 @@ class GlobalMean(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if x.is_cuda:
             return x.mean((2, 3))
-        # The same bits in float32. But the gradient of `mean` is not in the layout of x, which slows the layer before it.
+        # The same bits in float32. The gradient of `mean` is not in the layout of x, which slows the layer before it.
         return x.sum((2, 3)) / (x.shape[2] * x.shape[3])
 
 
