@@ -4,9 +4,9 @@
     python benchmarks/laptop.py --out results/laptop.json [--repeats 5] [--earlier EARLIER]
 
 One thread, CPU seconds. Paths that are compared take turns, and the shortest of several rounds counts, since other
-programs on the machine only make a path slower; other numbers are medians. An update is one of ICT with 100 labeled and
-100 unlabeled images and the default network; plain is the loop of `examples/ict_from_scratch.py` with weights in torch's
-default layout. The whole fit is `ict fit` with its defaults, once by each release and in each mode.
+programs on the machine only make a path slower; other numbers are medians. An update is one of ICT with 100 labeled
+and 100 unlabeled images and the default network; plain is the loop of `examples/ict_from_scratch.py` with weights in
+torch's default layout. The whole fit is `ict fit` with its defaults, once by each release and in each mode.
 """
 
 import argparse
