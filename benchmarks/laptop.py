@@ -230,15 +230,19 @@ print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
     return int(done.stdout) / 2**20
 
 
-def import_seconds(code: str) -> float:
-    def once() -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, "-c", code], check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+def imports() -> dict[str, float]:
+    """CPU seconds of a process that imports scikit-learn's base or an estimator of ours."""
+    paths = {"sklearn.base": "import sklearn.base", "ICTClassifier": "from ict import ICTClassifier"}
+    runs = {name: partial(subprocess.run, [sys.executable, "-c", code], check=True) for name, code in paths.items()}
 
-    once()
-    return median(once() for _ in range(5))
+    def clock() -> float:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
+    found = shortest({**runs}, 5, clock)
+    return {name: round(least, 2) for name, least in found.items()} | {
+        "ratio": round(found["ICTClassifier"] / found["sklearn.base"], 2)
+    }
 
 
 def decoding(repeats: int) -> dict[str, float]:
@@ -253,7 +257,7 @@ def decoding(repeats: int) -> dict[str, float]:
             image.draft(None, (width // scale, height // scale))
             square(image.convert("RGB"), 32)
 
-    whole, reduced = (seconds(partial(decode, scale), 3 * repeats) for scale in (1, 8))
+    whole, reduced = shortest({str(scale): partial(decode, scale) for scale in (1, 8)}, 3 * repeats).values()
     return {
         "whole a second": round(1 / whole),
         "reduced a second": round(1 / reduced),
@@ -282,18 +286,19 @@ def sizes(repeats: int) -> dict[str, Any]:
     batch, targets = examples((64,), 200), np.arange(200) % 10
     mlp = MLPClassifier((256, 256), batch_size=200, solver="sgd")
     mlp.partial_fit(batch, targets, classes=np.arange(10))
-    vector = {
-        "ict, an update of 200 rows, ms": round(1e3 * seconds(ict_update((64,), "exact"), 4 * repeats), 2),
-        "scikit-learn's MLPClassifier, the same, ms": round(
-            1e3 * seconds(lambda: mlp.partial_fit(batch, targets), 4 * repeats), 2
-        ),
-    }
+    vectors = shortest(
+        {
+            "ict, an update of 200 rows, ms": ict_update((64,), "exact"),
+            "scikit-learn's MLPClassifier, the same, ms": lambda: mlp.partial_fit(batch, targets),
+        },
+        20 * repeats,
+    )
     return {
         "ms an update by pixels": {key: round(value, 1) for key, value in pixels.items()},
         "graph, seconds by rows": graph,
         "graph with known neighbors, seconds by labels": labels,
         "graph with known neighbors, seconds by classes": classes,
-        "vectors of 64 features": vector,
+        "vectors of 64 features": {name: round(1e3 * least, 2) for name, least in vectors.items()},
     }
 
 
@@ -350,16 +355,11 @@ def write(path: Path, content: dict[str, Any]) -> None:
 
 def ratios(repeats: int) -> dict[str, Any]:
     with untouched_globals(CPU, 1):
-        sklearn, ours = map(import_seconds, ("import sklearn.base", "from ict import ICTClassifier"))
         return {
             "update": updates(repeats),
             "predict": predictions(repeats),
             "predicting 64x64 RGB, GB at most": {str(n): round(memory(n), 2) for n in (512, 2048)},
-            "import": {
-                "sklearn.base": round(sklearn, 2),
-                "ICTClassifier": round(ours, 2),
-                "ratio": round(ours / sklearn, 2),
-            },
+            "import": imports(),
             "jpeg to 32x32": decoding(repeats),
             "sizes": sizes(max(repeats // 2, 1)),
             "seed": 0,
