@@ -337,8 +337,8 @@ def whole_fit(earlier: Path | None, steps: int | None, method: str) -> dict[str,
             if status:
                 raise RuntimeError(f"the fit '{name}' ended with status {status}")
             config = json.loads((Path(place) / name / "config.json").read_text())
-            method = config.get("about", {}).get("method")  # no field of the earlier release
-            costs[name] = {"cpu_seconds": round(used.ru_utime + used.ru_stime, 1), "method": method}
+            fitted = config.get("about", {}).get("method")
+            costs[name] = {"cpu_seconds": round(used.ru_utime + used.ru_stime, 1), "method": fitted}
             print(name, costs[name], flush=True)
     found_ratios = {
         f"{name} over earlier": round(costs[name]["cpu_seconds"] / costs["earlier"]["cpu_seconds"], 2)
@@ -373,7 +373,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--earlier", type=Path, help="folder with the sources of an earlier release")
-    parser.add_argument("--steps", type=int, help="updates of the whole fit, to see that it runs")
+    parser.add_argument(
+        "--steps", type=int, help="updates of the whole fit, to see that it runs: experts get no cheaper"
+    )
     parser.add_argument("--method", default="auto", help="of the whole fit; auto may choose another in each release")
     parser.add_argument(
         "--parts", default="ratios,cores,fit", help="what to measure; the rest stays as it is in the file"

@@ -62,11 +62,10 @@ def _all_cores(result: dict[str, Any]) -> list[str]:
 
 
 def _whole_fit(result: dict[str, Any]) -> list[str]:
-    """The fit beside an earlier release, if that was measured."""
+    """The fit beside an earlier release, if it was measured at full length."""
     fit = result.get("fit", {})
-    if "earlier" not in fit:
+    if "earlier" not in fit or fit["steps"] is not None:
         return []
-    shortened = "" if fit["steps"] is None else f", shortened to `--steps {fit['steps']}` in every case"
     costs = ", ".join(
         f"{mode} {fit[mode]['cpu_seconds']:.0f} ({fit[mode]['method'] or 'method not written'}, "
         f"{fit[f'{mode} over earlier']:.2f} times as many)"
@@ -76,7 +75,7 @@ def _whole_fit(result: dict[str, Any]) -> list[str]:
     before = fit["earlier"]["cpu_seconds"]
     return [
         f"`ict fit` of {fit['images']:,} gray images of {fit['side']}x{fit['side']}, {fit['labels']} of them labeled, "
-        f"on pixels, `--method {fit['asked']}`{shortened}: {before:.0f} CPU seconds by the earlier release; {costs}."
+        f"on pixels, `--method {fit['asked']}`: {before:.0f} CPU seconds by the earlier release; {costs}."
     ]
 
 
