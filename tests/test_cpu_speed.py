@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ict import ICTClassifier, from_arrays, train
 from ict.engine.device import has_bfloat16, limit_threads, untouched_globals
@@ -13,6 +13,7 @@ from ict.engine.fast.bfloat16 import HalfForward
 from ict.engine.forward import Forward
 from ict.engine.memory_format import channels_last, lay_out
 from ict.networks import NETWORKS
+from ict.networks.staged import GlobalMean
 from tests.tiny import same_bits, tiny
 
 CPU = torch.device("cpu")
@@ -55,6 +56,40 @@ def test_our_networks_compute_channels_last_and_give_the_same_answers(channels: 
     torch.testing.assert_close(laid_out(x), plain(x), atol=1e-5, rtol=0)
     assert len(strides) == 4 and all(stride[1] == 1 for stride in strides), "a channel's neighbor is the next channel"
     assert torch.equal(channels_last(x), x) and channels_last(x).stride()[1] == 1
+
+
+@pytest.mark.parametrize(("name", "options"), [("convnet", {}), ("cnn13", {}), ("wrn-28-2", {"depth": 10})])
+def test_activations_in_place_change_no_gradient_and_no_hidden_state(name: str, options: dict[str, Any]) -> None:
+    torch.manual_seed(0)
+    network = lay_out(NETWORKS[name]((3, 12, 12), 3, **options))
+    activations = [m for m in network.modules() if isinstance(m, nn.LeakyReLU)]
+    assert any(activation.inplace for activation in activations)
+    x, found = torch.randn(4, 3, 12, 12), list[list[Tensor]]()
+    kept = list[tuple[Tensor, Tensor]]()
+
+    def tap(_stage: int, h: Tensor) -> Tensor:
+        kept.append((h, h.detach().clone()))
+        return h
+
+    for _ in range(2):
+        network.zero_grad()
+        logits = network(x, tap=tap)
+        logits.square().sum().backward()
+        found.append([logits, *(p.grad.clone() for p in network.parameters() if p.grad is not None)])
+        for activation in activations:
+            activation.inplace = False
+    assert len(found[0]) > 10 and all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+    assert all(torch.equal(h, before) for h, before in kept), "a tap may keep what it was given"
+
+
+def test_the_mean_over_pixels_has_torchs_bits_and_a_gradient_in_the_layout_of_its_input() -> None:
+    torch.manual_seed(0)
+    x = channels_last(torch.randn(8, 16, 14, 14)).requires_grad_()
+    ours, torchs = GlobalMean()(x), x.mean((2, 3))
+    assert torch.equal(ours, torchs)
+    gradients = [torch.autograd.grad(mean.square().sum(), x)[0] for mean in (ours, torchs)]
+    assert torch.equal(*gradients)
+    assert gradients[0].stride()[1] == 1, "a channel's neighbor is the next channel"
 
 
 def test_a_network_of_the_users_keeps_its_layout() -> None:

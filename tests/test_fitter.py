@@ -8,6 +8,7 @@ import pytest
 from sklearn.datasets import make_blobs
 
 from ict.base.errors import UserError
+from ict.estimators.auto import choose
 from ict.estimators.default_recipes import METHODS, default_recipe, default_steps, is_anchored, seeding_recipe
 from ict.estimators.embedding import on_features
 from ict.estimators.fitter import DISTILLED, Fitter, graph_guesses
@@ -116,16 +117,22 @@ def test_plain_ict_on_vectors_that_no_graph_holds_is_warned_about() -> None:
         Fitter(None, 2, (), "cpu").fit("ict", X, y, 4, 0)
 
 
-def test_a_whole_fit_searches_the_neighbors_of_its_inputs_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    searches = list[int]()
+@pytest.fixture
+def searches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many rows each search for neighbors had."""
+    found = list[int]()
 
     def counting(x: Any, n_neighbors: int = 10) -> neighbors.Neighbors:
-        searches.append(len(x))
+        found.append(len(x))
         return search(x, n_neighbors)
 
     search = neighbors.find_neighbors
     for module in (neighbors, graph, experts):
         monkeypatch.setattr(module, "find_neighbors", counting)
+    return found
+
+
+def test_a_whole_fit_searches_the_neighbors_of_its_inputs_once(searches: list[int]) -> None:
     x, truth = make_blobs(90, centers=3, n_features=4, random_state=0)
     x, y = x.astype(np.float32), np.where(np.arange(90) < 30, truth, -1)
     fitter = Fitter(steps=2, device="cpu")
@@ -149,3 +156,18 @@ def test_anchored_methods_know_features_by_their_lengths_or_from_the_backbone(
     assert Fitter().experts(method, features).kind == of_features
     assert on_features(Fitter(), method).experts(method, table).kind == of_features
     assert on_features(Fitter(), "auto").experts("anchored", table).kind == "features"
+
+
+def test_images_as_networks_and_as_vectors_have_the_same_neighbors(searches: list[int]) -> None:
+    x, truth = make_blobs(60, centers=3, n_features=16, random_state=0)
+    images, y = x.astype(np.float32).reshape(-1, 1, 4, 4), np.where(np.arange(60) < 12, truth, -1)
+    judged = choose(Fitter(steps=2, device="cpu"), images, y, 3, 0)
+    assert {"ict", "anchored"} <= judged.scores.keys()
+    assert searches == [60]
+
+
+def test_neighbors_of_other_values_in_the_same_memory_are_searched() -> None:
+    x = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32)
+    memo = NeighborMemo()
+    assert np.array_equal(memo(x).center, x.mean(0, dtype=np.float64))
+    assert np.array_equal(memo(x.T).center, x.T.mean(0, dtype=np.float64)), "a transposed array"

@@ -44,7 +44,8 @@ def laptop() -> str:
             f"scale. `from ict import ICTClassifier` takes "
             f"{imports['ratio']:.2f} times the CPU of `import sklearn.base`.",
             markdown(["cost against size", ""], costs),
-            f"One thread, CPU seconds, medians of {result['repeats']} or more repeats, ratios within one run; "
+            "One thread, CPU seconds. Paths that are compared took turns within one run, and the shortest of several "
+            "rounds counts, since other programs on the machine only make a path slower; "
             f"{origin(result)} "
             "([laptop.json](../results/laptop.json)). Command: `python benchmarks/laptop.py`.",
             *_all_cores(result),

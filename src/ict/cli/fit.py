@@ -97,6 +97,8 @@ def fit(
     place = out or Path("model" if suggest is None else "next.csv")
     try:
         with progress_line() as progress, stops_interrupt():
+            from torch import get_num_threads
+
             from ict.data.columns.kinds import parse_columns
             from ict.data.user.subsets import read_subsets
             from ict.estimators.fitter import Fitter
@@ -140,7 +142,7 @@ def fit(
                     given,
                     place,
                     method,
-                    Fitter(None, steps, tuple(settings or ()), device, mode, progress),
+                    Fitter(None, steps, tuple(settings or ()), device, mode, progress, processes=get_num_threads()),
                     seed,
                     shlex.join(["ict", *sys.argv[1:]]),
                     None if embed is None else ChosenBackbone(embed, text_column, carry=not no_backbone),

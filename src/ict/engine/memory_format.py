@@ -1,7 +1,10 @@
-"""Channels last on a CPU: convolutions and batch norm are about 1.3 times as fast with this memory layout."""
+"""How a network uses a CPU's memory: channels last, which makes convolutions faster, and with fewer new tensors."""
+
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from ict.networks.staged import Staged
 
@@ -18,14 +21,18 @@ def channels_last(x: Tensor) -> Tensor:
 def lay_out(network: nn.Module) -> nn.Module:
     """The network with its convolutions on a CPU in channels-last layout, if it supports that.
 
-    The fast step on a GPU has its own layout.
+    An activation after a batch norm overwrites the norm's output, which nothing else reads: that changes no bits. The
+    fast step on a GPU has its own layout.
     """
-    if takes_any_layout(network):
+    if takes_any_layout(network) and all(parameter.device.type == "cpu" for parameter in network.parameters()):
         for module in network.modules():
             if isinstance(module, nn.Conv2d):
                 for parameter in module.parameters(recurse=False):
-                    if parameter.device.type == "cpu":
-                        parameter.data = channels_last(parameter.data)
+                    parameter.data = channels_last(parameter.data)
+            elif isinstance(module, nn.Sequential):
+                for norm, activation in pairwise(module):
+                    if isinstance(norm, _BatchNorm) and isinstance(activation, nn.LeakyReLU | nn.ReLU):
+                        activation.inplace = True
     return network
 
 

@@ -5,22 +5,24 @@ those that do not, and calibrate the probabilities. So no label is given up.
 """
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
 import numpy as np
 
 from ict.base.array_types import Array, Labels, Rows
+from ict.base.interrupts import signal_of
 from ict.estimators.calibrate import Calibration, by_folds, uncalibrated
-from ict.estimators.candidates import Candidates, Fits, uses_unlabeled
+from ict.estimators.candidates import PIXEL_NETWORKS, Candidates, Fits, uses_unlabeled
 from ict.estimators.comparison import Comparison, compare, signal_of_fit
 from ict.estimators.default_recipes import default_recipe, fold_steps
 from ict.estimators.fitter import Fitter, Look, Model
 from ict.estimators.metrics import Metric, mean_score, row_scores, row_weights
+from ict.estimators.side_by_side import guess_folds, pays, with_guesses
 from ict.estimators.verdict import Estimate, HeldOut, Verdict, estimate, verdict
 from ict.experiment.progress_line import ProgressLine
-from ict.experts.folds import comparing_folds
+from ict.experts.folds import comparing_folds, hidden_folds
 from ict.experts.graph import GRAPH
 
 
@@ -88,8 +90,16 @@ def choose(
         return Judged(name, model, remark, uncalibrated(_few(items)), signal=signal_of_fit(model))
     in_folds = candidates.in_folds()
     others = candidates.other_inputs
-    fits = _announced(lambda hidden: in_folds.fit(names, hidden), "comparing", names, n_folds, fitter.progress, then=1)
-    comparison = compare(fits, inputs, labels, n_folds, seed, groups, others)
+    apart = tuple(name for name in names if name in PIXEL_NETWORKS and pays(name, *in_folds.on_pixels))
+    announced = _Announced("comparing", n_folds * len(names), fitter.progress, then=1)
+    guessed = {}
+    if apart:
+        folds = list(hidden_folds(labels, n_folds, seed, groups))
+        on_pixels, images = in_folds.on_pixels
+        guessed = guess_folds(on_pixels, apart, images, folds, n_classes, seed, announced.together(apart))
+    rest = tuple(name for name in names if name not in apart)
+    fits = announced.in_turn(lambda hidden: in_folds.fit(rest, hidden), rest, n_folds)
+    comparison = compare(with_guesses(fits, names, guessed), inputs, labels, n_folds, seed, groups, others)
     if comparison.stopped is not None:
         name, model = comparison.stopped
         remark = f"Interrupted while methods were compared: {name} as it was then."
@@ -140,10 +150,18 @@ def judge(
     def fits(hidden: Labels) -> Iterator[tuple[str, Model]]:
         yield method, in_folds.fit(method, inputs, hidden, n_classes, seed)
 
+    announced = _Announced("measuring on folds (Ctrl-C skips this)", n_folds, fitter.progress)
+    guessed, names = {}, (method,)
+    if pays(method, in_folds, inputs):
+        parts = list(hidden_folds(labels, n_folds, seed, groups))
+        try:
+            guessed = guess_folds(in_folds, names, inputs, parts, n_classes, seed, announced.together(names))
+        except KeyboardInterrupt as stop:
+            return Judged(method, model, calibration=uncalibrated("that was skipped"), signal=signal_of(stop))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "interrupted")  # the model itself is complete
-        announced = _announced(fits, "measuring on folds (Ctrl-C skips this)", (method,), n_folds, fitter.progress)
-        comparison = compare(announced, inputs, labels, n_folds, seed, groups)
+        in_turn = announced.in_turn(fits, () if guessed else names, n_folds)
+        comparison = compare(with_guesses(in_turn, names, guessed), inputs, labels, n_folds, seed, groups)
     if comparison.stopped is not None:
         _, fold = comparison.stopped
         return Judged(method, model, calibration=uncalibrated("that was skipped"), signal=fold.interrupted)
@@ -165,20 +183,38 @@ def _rival(
     return Rival(names[best], estimate(held_out.of(others), seed))
 
 
-def _announced(
-    fits: Fits, stage: str, names: tuple[str, ...], n_folds: int, progress: ProgressLine, then: int = 0
-) -> Fits:
-    """The same fits, each announced as a unit of a stage."""
-    units = [(name, fold) for fold in range(1, n_folds + 1) for name in names]
-    numbered = iter(enumerate(units, 1))
+@dataclass
+class _Announced:
+    """The fits of folds as units of a stage of the progress."""
 
-    def announced(hidden: Labels) -> Iterator[tuple[str, Model]]:
-        models = fits(hidden)
-        for number, (name, fold) in islice(numbered, len(names)):
-            progress.unit(stage, number, len(units), f"{name}, fold {fold} of {n_folds}", then)
-            yield next(models)
+    stage: str
+    total: int
+    progress: ProgressLine
+    then: int = 0
+    begun: int = 0
 
-    return announced
+    def in_turn(self, fits: Fits, names: tuple[str, ...], n_folds: int) -> Fits:
+        """The same fits of each fold, one after the other."""
+        units = iter([(name, fold) for fold in range(1, n_folds + 1) for name in names])
+
+        def announced(hidden: Labels) -> Iterator[tuple[str, Model]]:
+            models = fits(hidden)
+            for name, fold in islice(units, len(names)):
+                self.begun += 1
+                self.progress.unit(self.stage, self.begun, self.total, f"{name}, fold {fold} of {n_folds}", self.then)
+                yield next(models)
+
+        return announced
+
+    def together(self, names: tuple[str, ...]) -> Callable[[float], None]:
+        """To be called with the number of fits of these names that are done, with parts of those under way."""
+
+        def report(done: float) -> None:
+            self.begun = int(done)
+            number, detail = min(self.begun + 1, self.total), f"{' and '.join(names)}, folds side by side"
+            self.progress.unit(self.stage, number, self.total, detail, self.then, done - number + 1)
+
+        return report
 
 
 def held_out_scores(comparison: Comparison, names: tuple[str, ...], metric: Metric) -> HeldOut:

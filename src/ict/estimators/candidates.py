@@ -86,9 +86,8 @@ class Candidates:
         opinion: Opinion | None = None
         for name in names:
             if name in PIXEL_NETWORKS:
-                fitter = replace(self.fitter, steps=self.pixel_steps or self.fitter.steps)
-                own = self.other_inputs.get(name)
-                inputs, seen = (self.inputs, look) if own is None else (own, None)
+                fitter, inputs = self.on_pixels
+                seen = look if inputs is self.inputs else None
                 yield name, fitter.fit(name, inputs, labels, self.n_classes, self.seed, seen)
             elif name == LOGISTIC and self.fitter.network is None:
                 yield name, self._linear(labels)
@@ -97,6 +96,12 @@ class Candidates:
                     ANCHORED, self._vectors, labels, self.n_classes, self.seed, self.groups
                 )
                 yield name, self._student(name, opinion, labels, look)
+
+    @property
+    def on_pixels(self) -> tuple[Fitter, Array]:
+        """What fits networks of pixels, and to which inputs."""
+        fitter = replace(self.fitter, steps=self.pixel_steps or self.fitter.steps)
+        return fitter, self.inputs if self.pictures is None else self.pictures
 
     def in_folds(self) -> "Candidates":
         """The candidates as folds train them: the same, but networks of pixels for fewer updates if those are many."""

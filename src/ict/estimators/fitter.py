@@ -65,6 +65,7 @@ class Fitter:
     mode: Mode = "exact"
     progress: ProgressLine = field(default=SILENT, repr=False, compare=False)
     neighbors: NeighborMemo = field(default_factory=NeighborMemo, repr=False, compare=False)  # shared by its copies
+    processes: int = field(default=1, compare=False)  # that may fit folds at the same time
 
     def fit(
         self,

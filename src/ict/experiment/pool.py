@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -32,6 +32,7 @@ from ict.recipes.recipe import Recipe
 
 THREADS = 1
 Pipe = Connection
+T = TypeVar("T")
 _STOP = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -88,20 +89,10 @@ def run_all(
 
     take(range(len(tasks)))
     with crew(workers if more and waiting else min(workers, len(waiting)), _run) as pipes:
-        busy: dict[Pipe, int] = {}
-        while waiting or busy:
-            for pipe in pipes:
-                if waiting and pipe not in busy:
-                    busy[pipe] = waiting.popleft()
-                    pipe.send(tasks[busy[pipe]])
-            ready = wait(list(busy))
-            for pipe in [pipe for pipe in busy if pipe in ready]:
-                index = busy[pipe]
-                kind, content = _receive(pipe, tasks[index])
-                if kind == "record":
-                    progress(index, content)
-                    continue
-                del busy[pipe]
+        for index, kind, content in served(pipes, waiting, lambda index: tasks[index], _killed):
+            if kind == "record":
+                progress(index, content)
+            else:
                 finish(index, content if kind == "result" else _failed(content, tasks[index], keep_diverged))
     return [results[index] for index in range(len(tasks))]
 
@@ -112,15 +103,11 @@ def _old_result(task: Task) -> Result | None:
     return folder.load_result()
 
 
-def _receive(pipe: Pipe, task: Task) -> tuple[str, Any]:
-    try:
-        kind, content = pipe.recv()
-    except (EOFError, OSError):
-        raise UserError(
-            f"{task.recipe.name} seed {task.seed}: its process was killed, perhaps for lack of memory; "
-            "run the same command to continue from the last checkpoint."
-        ) from None
-    return kind, content
+def _killed(task: Task) -> UserError:
+    return UserError(
+        f"{task.recipe.name} seed {task.seed}: its process was killed, perhaps for lack of memory; "
+        "run the same command to continue from the last checkpoint."
+    )
 
 
 def _failed(problem: Exception, task: Task, keep_diverged: bool) -> Result:
@@ -129,6 +116,33 @@ def _failed(problem: Exception, task: Task, keep_diverged: bool) -> Result:
     if isinstance(problem, UserError | Diverged):
         raise type(problem)(f"{task.recipe.name}: {problem}")
     raise problem
+
+
+def served(
+    pipes: Sequence[Pipe], waiting: deque[int], message: Callable[[int], T], killed: Callable[[T], UserError]
+) -> Iterator[tuple[int, str, Any]]:
+    """Send a message for each index that waits to a worker that is free, and yield what comes back: the index, the
+    kind and the content. An answer of the kind "record" is not the last to its message.
+
+    `killed` is the error if a worker dies. Indices may be added meanwhile.
+    """
+    busy: dict[Pipe, tuple[int, T]] = {}
+    while waiting or busy:
+        for pipe in pipes:
+            if waiting and pipe not in busy:
+                index = waiting.popleft()
+                busy[pipe] = index, message(index)
+                pipe.send(busy[pipe][1])
+        ready = wait(list(busy))
+        for pipe in [pipe for pipe in busy if pipe in ready]:
+            index, sent = busy[pipe]
+            try:
+                kind, content = pipe.recv()
+            except (EOFError, OSError):
+                raise killed(sent) from None
+            if kind != "record":
+                del busy[pipe]
+            yield index, kind, content
 
 
 @contextmanager

@@ -54,9 +54,14 @@ class ProgressLine:
         """So many items of a stage are done, of a total if that is known."""
         self._set(stage, count=done, total=total, finished=float(done or 0), then=None, detail="")
 
-    def unit(self, stage: str, number: int, total: int, detail: str = "", then: int | None = 0) -> None:
-        """The unit of this number, from 1, is under way. `then`: as many units of such length follow the stage."""
-        self._set(stage, count=number, total=total, finished=number - 1.0, then=then, detail=detail)
+    def unit(
+        self, stage: str, number: int, total: int, detail: str = "", then: int | None = 0, share: float = 0.0
+    ) -> None:
+        """The unit of this number, from 1, is under way. `then`: as many units of such length follow the stage.
+
+        `share`: of the unit that is done, or of several that are under way together.
+        """
+        self._set(stage, count=number, total=total, finished=number - 1 + share, then=then, detail=detail)
 
     def part(self, share: float) -> None:
         """This share of the unit under way is done."""

@@ -73,6 +73,13 @@ class NeighborMemo:
 
     def __call__(self, x: Array, search: Search | None = None) -> Neighbors:
         search = search or find_neighbors
-        if search not in self._last or self._last[search][0] is not x:
+        if search not in self._last or not _same_rows(self._last[search][0], x):
             self._last[search] = (x, search(x))
         return self._last[search][1]
+
+
+def _same_rows(a: Array, b: Array) -> bool:
+    """Whether two arrays are the same memory, perhaps as images once and as vectors once."""
+    in_order = a.flags.c_contiguous and b.flags.c_contiguous
+    same = (a.ctypes.data, a.dtype, len(a), a.size) == (b.ctypes.data, b.dtype, len(b), b.size)
+    return a is b or (in_order and same)
