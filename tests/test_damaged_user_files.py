@@ -17,6 +17,7 @@ from ict.data.user.read import read_data, stream_data
 from ict.data.user.table_cells import table_cells
 
 pandas = pytest.importorskip("pandas")
+NO_BACKBONE: Any = object()
 
 
 def assert_refused(path: Path, *words: str, **options: Any) -> None:
@@ -85,7 +86,7 @@ def test_parquet_of_far_more_rows_than_bytes(tmp_path: Path, monkeypatch: pytest
     assert read_data(path).x.shape == (100_000, 1)
     monkeypatch.setattr(reading, "UNPACKED", 1_000_000)
     assert 100 * path.stat().st_size < 4 * 3 * 100_000
-    for read in (read_data, partial(read_data, text_column="text", embed=object()), table_cells):
+    for read in (read_data, partial(read_data, text_column="text", embed=NO_BACKBONE), table_cells):
         with pytest.raises(UserError, match=r"a\.parquet says that it unpacks to 1,200,000 bytes.*as a \.csv"):
             read(path)
     assert sum(len(chunk.x) for chunk in stream_data(path, (1,), ("a",), skip_bad=False).chunks) == 100_000
