@@ -7,6 +7,7 @@ import os
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import torch
 from PIL import Image
 from scipy.io import savemat
 
-from ict.backbones import hf_folder, onnx_backbone, timm_network
+from ict.backbones import hf_folder, onnx_backbone, open_backbone, timm_network
+from ict.backbones.embedder import Embedder
 from ict.backbones.preparation import Pixels, Preparation, from_json
 from ict.base.files import read_json
 from ict.data import DATASETS, cifar10
@@ -37,6 +39,7 @@ from ict.networks import NETWORKS
 from ict.paper.table import find_results
 from ict.recipes import find
 from ict.recipes.recipe import change
+from tests.tiny import BACKBONE
 
 _SETTINGS = ("train.steps=4", "eval.every=2", "eval.log_every=1", "dataset.n=30", "train.unlabeled_batch=8")
 
@@ -253,8 +256,39 @@ def _cache(folder: Path) -> None:
 
 
 def _read_cached(folder: Path) -> None:
-    os.environ["ICT_CACHE"] = str(folder / "cache")
-    assert read_data(folder / "data", skip_bad=True).x.sum() == read_data(folder / "data", skip_bad=True).x.sum()
+    _same_as_uncached(folder, skip_bad=True)
+
+
+def _feature_cache(folder: Path) -> None:
+    (folder / "data").mkdir()
+    for name in ("a", "b", "c"):
+        Image.fromarray(_pixels(8, 8, 3)).save(folder / "data" / f"{name}.png")
+    _read_features(folder)
+
+
+def _read_features(folder: Path) -> None:
+    _same_as_uncached(folder, embed=Embedder(open_backbone(BACKBONE, "cpu")), beside=())
+
+
+def _same_as_uncached(folder: Path, **options: Any) -> None:
+    """A damaged entry of the cache never changes a result; nothing is cached in the data's own folder."""
+    read = partial(read_data, folder / "data", **options)
+    damaged, repaired = (_with_cache(folder / "cache", read) for _ in range(2))
+    plain = _with_cache(folder / "data", read)
+    assert damaged.names == repaired.names == plain.names
+    assert np.array_equal(damaged.x, plain.x)
+    assert np.array_equal(repaired.x, plain.x)
+
+
+def _with_cache(place: Path, work: Callable[[], Any]) -> Any:
+    before = os.environ.get("ICT_CACHE")
+    os.environ["ICT_CACHE"] = str(place)
+    try:
+        return work()
+    finally:
+        os.environ.pop("ICT_CACHE")
+        if before is not None:
+            os.environ["ICT_CACHE"] = before
 
 
 # --- what this program writes ---
@@ -392,6 +426,7 @@ FORMATS: dict[str, Format] = {
     "texts": Format(_texts, lambda f: read_data(f / "data", embed=_embed())),
     "text-table": Format(_text_table, lambda f: read_data(f / "a.csv", text_column="text", embed=_embed())),
     "cache": Format(_cache, _read_cached, damaged="cache/**/*"),
+    "feature-cache": Format(_feature_cache, _read_features, damaged="cache/**/*"),
     "weights": Format(_weights, lambda f: timm_network._weights(f / "a.pt")),
     "preprocessing": Format(
         _preprocessing, lambda f: _prepare(onnx_backbone._preparation(f / "m.onnx", {})[0]), damaged="*.json"

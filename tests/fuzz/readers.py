@@ -26,7 +26,7 @@ COVERED: dict[str, tuple[str, ...] | str] = {
     "data/split": ("run",),
     "data/svhn": ("matlab",),
     "data/user/answers": ("answers",),
-    "data/user/array_cache": ("cache",),
+    "data/user/array_cache": ("cache", "feature-cache"),
     "data/user/arrays": ("npy", "npz", "npz-members", "array-labels"),
     "data/user/image_file": ("images",),
     "data/user/label_file": ("image-labels", "next-file", "next-file-rows"),
