@@ -148,6 +148,18 @@ def test_a_damaged_pack_is_made_again(
         np.testing.assert_allclose(found["features"], corners(arrays.values()), atol=1e-5)
 
 
+def test_a_pack_that_a_killed_process_had_not_finished_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_cache: Path, embedded: list[int]
+) -> None:
+    photos(tmp_path / "in")
+    run(monkeypatch, tmp_path / "in", tmp_path / "x.npz")
+    (pack,) = own_cache.glob("features/*/*")
+    pack.rename(pack.with_name(f".{pack.name}.{2**40}-0.tmp"))
+    embedded.clear()
+    run(monkeypatch, tmp_path / "in", tmp_path / "x.npz")
+    assert (sum(embedded), list(own_cache.glob("features/*/*"))) == (6, [pack])
+
+
 def test_a_cache_that_cannot_be_written_costs_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arrays = photos(tmp_path / "in")
     (tmp_path / "file").write_text("")
