@@ -305,6 +305,9 @@ def test_timm_by_a_stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     doubled = open_backbone(f"timm:tiny@{weights}", "cpu")
     np.testing.assert_allclose(doubled.embed(IMAGES), 2 * MEANS, atol=1e-4)
     np.testing.assert_allclose(open_backbone("timm:tiny", "cpu").embed(IMAGES), MEANS, atol=1e-5)
+    for name in ("timm:tiny", f"timm:tiny@{weights}", "timm:hf-hub:somebody/tiny"):
+        with pytest.raises(UserError, match="may download"):
+            open_backbone(name, "cpu", by_file=True)
     assert asked == [("tiny", False, 0), ("tiny", True, 0)]
     with pytest.raises(UserError, match="Unknown model"):
         open_backbone("timm:unknown", "cpu")

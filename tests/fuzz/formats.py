@@ -6,6 +6,7 @@ import json
 import os
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,9 +17,11 @@ import torch
 from PIL import Image
 from scipy.io import savemat
 
+from ict import SemiSupervisedClassifier, load
 from ict.backbones import hf_folder, onnx_backbone, open_backbone, timm_network
 from ict.backbones.embedder import Embedder
 from ict.backbones.preparation import Pixels, Preparation, from_json
+from ict.base.errors import UserError
 from ict.base.files import read_json
 from ict.data import DATASETS, cifar10
 from ict.data.array_inputs import ArrayInputs
@@ -35,6 +38,7 @@ from ict.label.log import AnswerLog
 from ict.label.session import Session
 from ict.models.saved_model import SavedModel, load_model, save_model
 from ict.models.trained_network import TrainedNetwork
+from ict.models.used_backbone import UsedBackbone
 from ict.networks import NETWORKS
 from ict.paper.table import find_results
 from ict.recipes import find
@@ -389,6 +393,23 @@ def _read_model(folder: Path) -> None:
     load_model(folder / "model").predict_proba(np.zeros((2, 3), np.float32))
 
 
+def _saved(folder: Path) -> None:
+    """On features of a backbone of which there is no copy, described as a fit does it."""
+    torch.manual_seed(0)
+    network = TrainedNetwork(NETWORKS["linear"]((3,), 2).eval(), 4, {"network": {"name": "linear"}}, 0)
+    inputs, used = ArrayInputs((3,), False, [0.0] * 3, [1.0] * 3), UsedBackbone.of(Embedder(open_backbone(BACKBONE)))
+    fitted = SemiSupervisedClassifier("supervised", steps=2, device="cpu", random_state=0)
+    fitted.fit(_rng().normal(size=(8, 3)), np.arange(8) % 2)
+    model = SavedModel(network, inputs, ("1", "2"), backbone=used, class_type="int64")
+    save_model(folder / "model", model, fitted._about)
+
+
+def _load_saved(folder: Path) -> None:
+    with suppress(UserError):  # the name that the folder gives is of code
+        load(folder / "model")
+    load(folder / "model", backbone=BACKBONE).predict(_pixels(2, 8, 8, 3))
+
+
 def _earlier(folder: Path) -> None:
     measured = {"metric": "accuracy", "value": 0.5, "low": 0.1, "high": 0.9, "n": 2, "on": "held out in folds"}
     (folder / "config.json").write_text(json.dumps({"about": {"labels": {"a": 1, "b": 1}, "measured": measured}}))
@@ -438,6 +459,7 @@ FORMATS: dict[str, Format] = {
     "model": Format(_model, _read_model),
     "model-signed": Format(_model, _read_model, _sign),
     "model-table": Format(_table_model, _read_table_model, damaged="model/*"),
+    "saved": Format(_saved, _load_saved),
     "earlier": Format(_earlier, read_earlier),
     "run": Format(_run, _read_run),
     "interrupted": Format(_interrupted, _resume),

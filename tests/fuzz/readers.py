@@ -43,7 +43,7 @@ COVERED: dict[str, tuple[str, ...] | str] = {
     "models/joined_onnx": "the bytes of a backbone that is open",
     "models/used_backbone": "bytes that are compared with the digest in the model folder before they are parsed",
     "models/onnx": "reads what it has just written",
-    "models/saved_model": ("model", "model-signed", "model-table"),
+    "models/saved_model": ("model", "model-signed", "model-table", "saved"),
     "networks/onnx_graph": "the bytes of a backbone that is open",
     "paper/our_runs": "a file of this package",
     "paper/table": ("run",),
