@@ -69,6 +69,22 @@ def test_what_arrays_do_not_need_is_refused_at_once(attack: bytes, message: str)
     assert time.process_time() - began < 20
 
 
+TEXT = b"(X\x10'\0\0" + b"a" * 10_000 + b"q\x01"  # into the memo
+CODEC = b"c_codecs\nencode\nq\x02X\x06\0\0\0latin1q\x03"
+ARRAY = b"cnumpy\nndarray\n)R(NM\x10'\x85h\x02Nh\x01tb"
+
+
+@pytest.mark.parametrize(
+    "copies",
+    ids=["bytes", "arrays"],
+    argvalues=[CODEC + b"h\x02h\x01h\x03\x86R" * 9, b"cnumpy\ndtype\nU\x02u1\x85Rq\x02" + ARRAY * 9],
+)
+def test_a_text_in_the_memo_is_not_copied_into_all_of_the_memory(copies: bytes) -> None:
+    """Every ten bytes of the file would take as much as the text."""
+    with pytest.raises(ValueError, match="the same bytes again and again"):
+        unpickled(TEXT + copies + b"t.")
+
+
 def test_an_endless_object_is_harmless_as_a_value() -> None:
     loaded = unpickled(b"\x80\x02}U\x04data" + doubled(60) + b"s.")
     assert list(loaded) == [b"data"]

@@ -280,10 +280,9 @@ def without_weights() -> nn.Module:
 
 def test_no_file_asks_for_a_download(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "timm", None)
-    with pytest.raises(UserError, match="is a download, which no file may ask for"):
-        open_backbone("timm:tiny", "cpu", by_file=True)
-    with pytest.raises(UserError, match="pip install timm"):  # it gets further
-        open_backbone("timm:tiny@weights.safetensors", "cpu", by_file=True)
+    for name in ("timm:tiny", "timm:hf-hub:anybody/tiny@weights.safetensors"):
+        with pytest.raises(UserError, match="may download what it names, which no file may do"):
+            open_backbone(name, "cpu", by_file=True)
 
 
 def test_images_of_any_kind_are_prepared() -> None:
@@ -336,6 +335,9 @@ def test_timm_by_a_stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     doubled = open_backbone(f"timm:tiny@{weights}", "cpu")
     np.testing.assert_allclose(doubled.embed(IMAGES), 2 * MEANS, atol=1e-4)
     np.testing.assert_allclose(open_backbone("timm:tiny", "cpu").embed(IMAGES), MEANS, atol=1e-5)
+    for name in ("timm:tiny", f"timm:tiny@{weights}", "timm:hf-hub:somebody/tiny"):
+        with pytest.raises(UserError, match="may download"):
+            open_backbone(name, "cpu", by_file=True)
     assert asked == [("tiny", False, 0), ("tiny", True, 0)]
     with pytest.raises(UserError, match="Unknown model"):
         open_backbone("timm:unknown", "cpu")

@@ -11,7 +11,10 @@ from safetensors.torch import load_file, save_file
 
 from ict import SemiSupervisedClassifier
 from ict.base.errors import UserError
-from ict.data.array_inputs import ArrayInputs, fit_inputs
+from ict.data.array_inputs import ArrayInputs, fit_features, fit_inputs
+from ict.data.user.records import UserData
+from ict.fit.outputs import predicted
+from ict.fit.predict import predict_files
 from ict.models.onnx import export_onnx
 from ict.models.saved_model import SavedModel, load_model, save_model
 from ict.models.trained_network import TrainedNetwork
@@ -106,9 +109,44 @@ def test_inputs_too_large_for_the_network_are_refused(method: str) -> None:
     model = SemiSupervisedClassifier(method, steps=20, device="cpu", random_state=0).fit(features, y)
     with pytest.raises(UserError, match="example 0 of X"):
         model.predict_proba(features * 1e300)
+    huge = 3e38 * np.asarray(model.inputs_.std) * np.ones_like(features)  # fits into float32, but its sums do not
+    if method == "graph":  # which computes with float64
+        assert np.isfinite(model.predict_proba(huge)).all()
+    else:
+        with pytest.raises(UserError, match="example 0 of X"):
+            model.predict_proba(huge)
     with pytest.raises(UserError, match="not finite"):
         SemiSupervisedClassifier(method, steps=20, device="cpu").fit(features * 1e300, y)
     assert np.isfinite(model.predict_proba(features * 1e30)).all()
+
+
+def test_features_whose_length_overflows_are_refused_and_not_taken_for_the_center() -> None:
+    inputs = fit_features(np.random.default_rng(0).normal(size=(9, 4)).astype(np.float32))
+    assert np.isfinite(inputs(np.full((3, 4), 1e18, np.float32))).all()
+    with pytest.raises(UserError, match="example 1 of X"):
+        inputs(np.array([[1.0] * 4, [1e25] * 4], np.float32))
+
+
+def test_an_example_of_a_file_is_called_by_its_name(tmp_path: Path) -> None:
+    folder = a_model(tmp_path / "model")
+    new = X.copy()
+    new[17] = 3e38
+    np.save(tmp_path / "new.npy", new)
+    with pytest.raises(UserError, match=r"^row 18 has a value .* far too large"):
+        predict_files(folder, tmp_path / "new.npy", tmp_path / "p.csv", skip_bad=False)
+    assert not (tmp_path / "p.csv").exists()
+    data = UserData(new, np.full(30, None), tuple(f"item {i}" for i in range(30)), ())
+    with pytest.raises(UserError, match=r"^item 17 has a value"):
+        predicted(load_model(folder), data, np.arange(10, 30))
+
+
+@pytest.mark.parametrize("temperature", [1e-320, 0, -1, 1e9, float("nan"), "x"])
+def test_a_temperature_that_makes_no_probabilities_is_refused(temperature: Any, tmp_path: Path) -> None:
+    folder = a_model(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"temperature": temperature}))
+    with pytest.raises(UserError, match="cannot be read as a complete model"):
+        load_model(folder)
 
 
 def test_the_first_bad_example_is_named() -> None:

@@ -2,6 +2,7 @@
 
 import os
 import zipfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from ict.base import reading
 from ict.base.errors import UserError
 from ict.data.user.image_file import LARGEST
-from ict.data.user.read import read_data
+from ict.data.user.read import read_data, stream_data
+from ict.data.user.table_cells import table_cells
 
 pandas = pytest.importorskip("pandas")
+NO_BACKBONE: Any = object()
 
 
 def assert_refused(path: Path, *words: str, **options: Any) -> None:
@@ -72,6 +76,20 @@ def test_parquet_with_a_name_twice(tmp_path: Path) -> None:
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     parquet.write_table(pyarrow.table([[1.0], [2.0], ["x"]], names=["a", "a", "label"]), tmp_path / "a.parquet")
     assert_refused(tmp_path / "a.parquet", "two columns named 'a'")
+
+
+def test_parquet_of_far_more_rows_than_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A megabyte can hold a billion equal rows. Predictions are streamed, so they need no memory for them."""
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "a.parquet"
+    pandas.DataFrame({"a": np.arange(100_000) >= 50_000, "text": "x", "label": "y"}).to_parquet(path)
+    assert read_data(path).x.shape == (100_000, 1)
+    monkeypatch.setattr(reading, "UNPACKED", 1_000_000)
+    assert 100 * path.stat().st_size < 4 * 3 * 100_000
+    for read in (read_data, partial(read_data, text_column="text", embed=NO_BACKBONE), table_cells):
+        with pytest.raises(UserError, match=r"a\.parquet says that it unpacks to 1,200,000 bytes.*as a \.csv"):
+            read(path)
+    assert sum(len(chunk.x) for chunk in stream_data(path, (1,), ("a",), skip_bad=False).chunks) == 100_000
 
 
 def test_a_sparse_image_of_any_size_costs_no_memory(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """`ict embed` and the cache of features: what is written, and that nothing is embedded twice."""
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -132,14 +133,31 @@ def test_a_damaged_pack_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_cache: Path, embedded: list[int]
 ) -> None:
     arrays = photos(tmp_path / "in")
-    for damage in ("rows", "about.json"):
+    for damage in ("rows", "about.json", "two digests"):
         run(monkeypatch, tmp_path / "in", tmp_path / "x.npz")
-        (path,) = own_cache.glob(f"features/*/*/{damage}")
-        path.write_bytes(b"?" + path.read_bytes()[1:])
+        (path,) = own_cache.glob(f"features/*/*/{'rows' if damage == 'rows' else 'about.json'}")
+        if damage == "two digests":  # one photo's features would be taken for another's
+            about = json.loads(path.read_text())
+            about["digests"][:2] = about["digests"][1::-1]
+            path.write_text(json.dumps(about))
+        else:
+            path.write_bytes(b"?" + path.read_bytes()[1:])
         embedded.clear()
         found = run(monkeypatch, tmp_path / "in", tmp_path / "x.npz")
         assert sum(embedded) == 6
         np.testing.assert_allclose(found["features"], corners(arrays.values()), atol=1e-5)
+
+
+def test_a_pack_that_a_killed_process_had_not_finished_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_cache: Path, embedded: list[int]
+) -> None:
+    photos(tmp_path / "in")
+    run(monkeypatch, tmp_path / "in", tmp_path / "x.npz")
+    (pack,) = own_cache.glob("features/*/*")
+    pack.rename(pack.with_name(f".{pack.name}.{2**40}-0.tmp"))
+    embedded.clear()
+    run(monkeypatch, tmp_path / "in", tmp_path / "x.npz")
+    assert (sum(embedded), list(own_cache.glob("features/*/*"))) == (6, [pack])
 
 
 def test_a_cache_that_cannot_be_written_costs_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

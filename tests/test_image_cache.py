@@ -1,5 +1,6 @@
 """Decoded images on disk: never stale, never half, never in the user's folder."""
 
+import json
 import os
 import shutil
 import threading
@@ -82,7 +83,10 @@ def test_other_names_and_labels_share_an_entry_and_other_sizes_and_decoders_do_n
     assert len(entries(own_cache)) == 4
 
 
-@pytest.mark.parametrize("damage", ["flipped", "cut", "no pixels", "no about", "nonsense", "other format"])
+DAMAGES = ("flipped", "cut", "no pixels", "no about", "nonsense", "other format", "fewer rows", "one that is bad")
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_entry_is_made_again(tmp_path: Path, own_cache: Path, damage: str, decodings: list[str]) -> None:
     two_classes(tmp_path)
     read_data(tmp_path)
@@ -97,6 +101,9 @@ def test_a_damaged_entry_is_made_again(tmp_path: Path, own_cache: Path, damage: 
         pixels.unlink()
     elif damage == "no about":
         about.unlink()
+    elif damage in ("fewer rows", "one that is bad"):
+        change = {"n": 4} if damage == "fewer rows" else {"bad": {"1": "is empty"}}
+        about.write_text(json.dumps(json.loads(about.read_text()) | change))
     else:
         about.write_text("[" if damage == "nonsense" else '{"n": 5}')
     assert np.array_equal(read_data(tmp_path).x, plain(tmp_path))

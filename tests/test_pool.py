@@ -1,5 +1,6 @@
 """Workers end with their parent's work, whatever becomes of the signal that tells them to."""
 
+import multiprocessing
 import signal
 import time
 import warnings
@@ -9,7 +10,11 @@ from typing import Any
 
 import pytest
 
-from ict.experiment.pool import Pipe, crew
+from ict.base.interrupts import stops_interrupt
+from ict.experiment import pool
+from ict.experiment.pool import Pipe, Task, crew, stop_if_hung_up
+from ict.recipes.recipe import change
+from tests.tiny import tiny
 
 
 def deaf_at_first(pipe: Pipe, task: tuple[Path, bool]) -> tuple[str, Any]:
@@ -35,6 +40,44 @@ def test_a_worker_that_misses_the_signal_ends_with_its_task(tmp_path: Path) -> N
         raise ValueError("of one task")
     with pytest.raises(OSError, match="closed"):
         pipes[0].poll()
+
+
+def deaf(pipe: Pipe, ended: Path) -> tuple[str, Any]:
+    """A task without end that hears no signal from outside."""
+    for _ in range(1000):
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+        pipe.send(("record", {}))
+        time.sleep(0.02)
+        while signal.sigtimedwait((signal.SIGINT, signal.SIGTERM), 0):
+            pass
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
+        try:
+            stop_if_hung_up(pipe)
+        except KeyboardInterrupt:
+            ended.touch()
+            raise
+    return "result", None
+
+
+def test_a_worker_that_misses_the_signal_in_an_endless_task_is_told_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "_PATIENCE", 0.1)
+    with pytest.raises(KeyboardInterrupt), crew(1, deaf) as (pipe,):
+        pipe.send(tmp_path / "ended")
+        assert pipe.recv() == ("record", {})
+        raise KeyboardInterrupt
+    assert (tmp_path / "ended").exists()
+
+
+def test_a_run_whose_parent_hung_up_saves_a_checkpoint_and_stops(tmp_path: Path) -> None:
+    ours, theirs = multiprocessing.Pipe()
+    pool._hang_up(ours)
+    recipe = change(tiny(), ("train.steps=1000", "eval.every=1000", "eval.log_every=5", "network.width=2"))
+    with pytest.raises(KeyboardInterrupt), stops_interrupt():
+        pool._run(theirs, Task(recipe, 0, tmp_path / "run"))
+    assert ours.recv()[1]["step"] == 5, "what was computed still arrives"
+    assert [path.name for path in (tmp_path / "run").glob("checkpoint*")] == ["checkpoint-000000005.pt"]
 
 
 def warns(pipe: Pipe, message: str) -> tuple[str, Any]:

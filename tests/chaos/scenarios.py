@@ -8,19 +8,28 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from ict import SemiSupervisedClassifier
 from ict.base.errors import UserError
+from ict.data.shards import shards
+from ict.data.user.answers import is_answer_file, read_answers
+from ict.data.user.array_cache import read_entry
 from ict.data.user.subsets import read_subsets
+from ict.data.write_shards import write_shards
 from ict.estimators.fitter import Fitter
 from ict.experiment.run import train
 from ict.experiment.run_folder import Folder
+from ict.fit.feature_file import embed_files
 from ict.fit.fit import fit_files
 from ict.fit.predict import predict_files
+from ict.label.log import AnswerLog
+from ict.label.session import Session
+from ict.models.onnx import export_onnx
 from ict.models.saved_model import unfinished
 from ict.recipes.recipe import change
 from ict.studies.search import plan_search, search
 from ict.studies.trials import plan_trials, run_trials
 from ict.studies.workers import Place
-from tests.tiny import outcome, tiny
+from tests.tiny import BACKBONE, outcome, tiny
 
 SHORT = ("train.steps=6", "eval.every=3", "eval.log_every=2", "network.width=2")
 _UNSTABLE = ("seconds", "finished", "resumed_from", "commit", "worker", "file", "progress")
@@ -84,13 +93,13 @@ class Fit(Scenario):
         return unfinished(root / "model") == ""
 
     def outputs(self, root: Path) -> Any:
-        names = ("model.safetensors", "labels.json", "predictions.csv", "next.csv")
+        names = ("model.safetensors", "labels.json", "predictions.csv", "next.csv", "held_out.csv")
         config = json.loads((root / "model/config.json").read_text())
         return [config, *((root / "model" / name).read_bytes() for name in names)]
 
 
 class FitImages(Fit):
-    """With decoded images in the cache."""
+    """With decoded images in the cache, which may lack an entry after an error but never has a broken one."""
 
     def prepare(self, root: Path) -> None:
         rng = np.random.default_rng(0)
@@ -104,8 +113,47 @@ class FitImages(Fit):
         return root / "photos"
 
     def outputs(self, root: Path) -> Any:
-        cache = sorted((root / "cache").rglob("*"))
-        return [*super().outputs(root), *(path.read_bytes() for path in cache if path.is_file())]
+        return [*super().outputs(root), *broken_entries(root)]
+
+
+class Embed(FitImages):
+    """Features of photos, which are cached too."""
+
+    def run(self, root: Path) -> None:
+        embed_files(root / "photos", root / "features.npz", BACKBONE, "cpu")
+
+    def seems_done(self, root: Path) -> bool:
+        return (root / "features.npz").exists()
+
+    def outputs(self, root: Path) -> Any:
+        with np.load(root / "features.npz") as archive:
+            return [{name: archive[name].tolist() for name in archive.files}, *broken_entries(root)]
+
+
+def broken_entries(root: Path) -> list[Path]:
+    """Entries of the cache, and what is left of some, that would not be read."""
+    known = {path.parent for path in (root / "cache").rglob("rows")}
+    return [entry for entry in sorted(known) if entry.suffix != ".tmp" and read_entry(entry) is None]
+
+
+class Label(Scenario):
+    """Twelve answers, each of which is on the disk before the next."""
+
+    names = tuple(f"{i}.jpg" for i in range(12))
+
+    def run(self, root: Path) -> None:
+        with AnswerLog(root / "labels.csv") as log:
+            session = Session(self.names, log, digest=lambda row: f"digest {row}")
+            for row in range(len(self.names)):
+                if row not in session.answers:
+                    session.answer([row], "ab"[row % 2])
+
+    def seems_done(self, root: Path) -> bool:
+        return (root / "labels.csv").exists() and len(self.outputs(root)) == len(self.names)
+
+    def outputs(self, root: Path) -> Any:
+        answers = read_answers(root / "labels.csv")[0] if is_answer_file(root / "labels.csv") else []
+        return [(one.example, one.label, one.kind, one.digest) for one in answers]
 
 
 class Predict(Fit):
@@ -121,6 +169,54 @@ class Predict(Fit):
 
     def outputs(self, root: Path) -> Any:
         return (root / "predictions.csv").read_bytes()
+
+
+class Save(Fit):
+    """A fitted estimator; it refuses a folder that holds a model already, as `ict fit` does."""
+
+    def run(self, root: Path) -> None:
+        with np.load(root / "data.npz") as archive:
+            x, y = archive["x"], archive["y"]
+        model = SemiSupervisedClassifier("supervised", steps=5, device="cpu", random_state=0).fit(x, y)
+        try:
+            model.save(root / "model")
+        except UserError:
+            if unfinished(root / "model") != "":
+                raise
+
+    def outputs(self, root: Path) -> Any:
+        names = ("config.json", "model.safetensors", "labels.json", "README.md")
+        return [(root / "model" / name).read_bytes() for name in names]
+
+
+class Export(Predict):
+    def run(self, root: Path) -> None:
+        export_onnx(root / "model", root / "model.onnx")
+
+    def seems_done(self, root: Path) -> bool:
+        return (root / "model.onnx").exists()
+
+    def outputs(self, root: Path) -> Any:
+        return (root / "model.onnx").read_bytes()
+
+
+class Shard(Scenario):
+    """It refuses a folder that is there, which is as good as writing it."""
+
+    def run(self, root: Path) -> None:
+        x, y = np.arange(160, dtype=np.uint8).reshape(10, 1, 4, 4), np.arange(10) % 2
+        try:
+            write_shards(root / "shards", {"train": [(x, y)], "test": [(x[:2], y[:2])]}, ["a", "b"], 4)
+        except UserError:
+            if not self.seems_done(root):
+                raise
+
+    def seems_done(self, root: Path) -> bool:
+        return (root / "shards").exists()
+
+    def outputs(self, root: Path) -> Any:
+        data = shards(root / "shards", 0, verify=True)
+        return [data.train.x[:].tolist(), data.train.y[:].tolist(), data.test.x[:].tolist()]
 
 
 class Search(Scenario):
@@ -168,6 +264,11 @@ SCENARIOS: dict[str, Scenario] = {
     "fit": Fit(),
     "fit-images": FitImages(),
     "predict": Predict(),
+    "embed": Embed(),
+    "label": Label(),
+    "save": Save(),
+    "export": Export(),
+    "shard": Shard(),
     "search": Search(),
     "trials": Trials(),
 }

@@ -6,7 +6,9 @@ import json
 import os
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,11 @@ import torch
 from PIL import Image
 from scipy.io import savemat
 
-from ict.backbones import hf_folder, onnx_backbone, timm_network
+from ict import SemiSupervisedClassifier, load
+from ict.backbones import hf_folder, onnx_backbone, open_backbone, timm_network
+from ict.backbones.embedder import Embedder
 from ict.backbones.preparation import Pixels, Preparation, from_json
+from ict.base.errors import UserError
 from ict.base.files import read_json
 from ict.data import DATASETS, cifar10
 from ict.data.array_inputs import ArrayInputs
@@ -33,10 +38,12 @@ from ict.label.log import AnswerLog
 from ict.label.session import Session
 from ict.models.saved_model import SavedModel, load_model, save_model
 from ict.models.trained_network import TrainedNetwork
+from ict.models.used_backbone import UsedBackbone
 from ict.networks import NETWORKS
 from ict.paper.table import find_results
 from ict.recipes import find
 from ict.recipes.recipe import change
+from tests.tiny import BACKBONE
 
 _SETTINGS = ("train.steps=4", "eval.every=2", "eval.log_every=1", "dataset.n=30", "train.unlabeled_batch=8")
 
@@ -253,8 +260,39 @@ def _cache(folder: Path) -> None:
 
 
 def _read_cached(folder: Path) -> None:
-    os.environ["ICT_CACHE"] = str(folder / "cache")
-    assert read_data(folder / "data", skip_bad=True).x.sum() == read_data(folder / "data", skip_bad=True).x.sum()
+    _same_as_uncached(folder, skip_bad=True)
+
+
+def _feature_cache(folder: Path) -> None:
+    (folder / "data").mkdir()
+    for name in ("a", "b", "c"):
+        Image.fromarray(_pixels(8, 8, 3)).save(folder / "data" / f"{name}.png")
+    _read_features(folder)
+
+
+def _read_features(folder: Path) -> None:
+    _same_as_uncached(folder, embed=Embedder(open_backbone(BACKBONE, "cpu")), beside=())
+
+
+def _same_as_uncached(folder: Path, **options: Any) -> None:
+    """A damaged entry of the cache never changes a result; nothing is cached in the data's own folder."""
+    read = partial(read_data, folder / "data", **options)
+    damaged, repaired = (_with_cache(folder / "cache", read) for _ in range(2))
+    plain = _with_cache(folder / "data", read)
+    assert damaged.names == repaired.names == plain.names
+    assert np.array_equal(damaged.x, plain.x)
+    assert np.array_equal(repaired.x, plain.x)
+
+
+def _with_cache(place: Path, work: Callable[[], Any]) -> Any:
+    before = os.environ.get("ICT_CACHE")
+    os.environ["ICT_CACHE"] = str(place)
+    try:
+        return work()
+    finally:
+        os.environ.pop("ICT_CACHE")
+        if before is not None:
+            os.environ["ICT_CACHE"] = before
 
 
 # --- what this program writes ---
@@ -355,6 +393,23 @@ def _read_model(folder: Path) -> None:
     load_model(folder / "model").predict_proba(np.zeros((2, 3), np.float32))
 
 
+def _saved(folder: Path) -> None:
+    """On features of a backbone of which there is no copy, described as a fit does it."""
+    torch.manual_seed(0)
+    network = TrainedNetwork(NETWORKS["linear"]((3,), 2).eval(), 4, {"network": {"name": "linear"}}, 0)
+    inputs, used = ArrayInputs((3,), False, [0.0] * 3, [1.0] * 3), UsedBackbone.of(Embedder(open_backbone(BACKBONE)))
+    fitted = SemiSupervisedClassifier("supervised", steps=2, device="cpu", random_state=0)
+    fitted.fit(_rng().normal(size=(8, 3)), np.arange(8) % 2)
+    model = SavedModel(network, inputs, ("1", "2"), backbone=used, class_type="int64")
+    save_model(folder / "model", model, fitted._about)
+
+
+def _load_saved(folder: Path) -> None:
+    with suppress(UserError):  # the name that the folder gives is of code
+        load(folder / "model")
+    load(folder / "model", backbone=BACKBONE).predict(_pixels(2, 8, 8, 3))
+
+
 def _earlier(folder: Path) -> None:
     measured = {"metric": "accuracy", "value": 0.5, "low": 0.1, "high": 0.9, "n": 2, "on": "held out in folds"}
     (folder / "config.json").write_text(json.dumps({"about": {"labels": {"a": 1, "b": 1}, "measured": measured}}))
@@ -392,6 +447,7 @@ FORMATS: dict[str, Format] = {
     "texts": Format(_texts, lambda f: read_data(f / "data", embed=_embed())),
     "text-table": Format(_text_table, lambda f: read_data(f / "a.csv", text_column="text", embed=_embed())),
     "cache": Format(_cache, _read_cached, damaged="cache/**/*"),
+    "feature-cache": Format(_feature_cache, _read_features, damaged="cache/**/*"),
     "weights": Format(_weights, lambda f: timm_network._weights(f / "a.pt")),
     "preprocessing": Format(
         _preprocessing, lambda f: _prepare(onnx_backbone._preparation(f / "m.onnx", {})[0]), damaged="*.json"
@@ -403,6 +459,7 @@ FORMATS: dict[str, Format] = {
     "model": Format(_model, _read_model),
     "model-signed": Format(_model, _read_model, _sign),
     "model-table": Format(_table_model, _read_table_model, damaged="model/*"),
+    "saved": Format(_saved, _load_saved),
     "earlier": Format(_earlier, read_earlier),
     "run": Format(_run, _read_run),
     "interrupted": Format(_interrupted, _resume),

@@ -35,13 +35,15 @@ def torchs():
     torch.save({"student": Attack()}, file)
     return file.getvalue()
 
+NAMES = ("canary:Thing", "torch:canary:Thing")
+
 def named(content):
     if isinstance(content, dict):
         for key, value in content.items():
             for changed in named(value):
                 yield {**content, key: changed}
             if isinstance(value, str):
-                yield {**content, key: "canary:Thing"}
+                yield from ({**content, key: name} for name in NAMES)
     elif isinstance(content, list):
         for i, value in enumerate(content):
             for changed in named(value):

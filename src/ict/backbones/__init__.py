@@ -36,7 +36,7 @@ KINDS = Registry(
 
 
 def open_backbone(name: str, device: "Device" = "auto", *, by_file: bool = False) -> "Backbone":
-    """The backbone of a name; `by_file` says that a file gave the name, which may name no code and no download."""
+    """The backbone of a name. `by_file`: a file gave the name, which may name no code and nothing to download."""
     from ict.engine.device import pick_device
 
     target = pick_device(device)
@@ -47,8 +47,10 @@ def open_backbone(name: str, device: "Device" = "auto", *, by_file: bool = False
     elif kind in KINDS and rest:
         if by_file and kind == "torch":
             raise UserError(f"backbone '{name}' names code, which no file may do: give it by --backbone.")
-        if by_file and kind == "timm" and "@" not in rest:
-            raise UserError(f"backbone '{name}' is a download, which no file may ask for: give it by --backbone.")
+        if by_file and kind == "timm":  # the hub of a name such as timm:hf-hub:... is anybody's
+            raise UserError(
+                f"backbone '{name}' may download what it names, which no file may do: give it by --backbone."
+            )
         opened = KINDS[kind](Path(rest) if kind in ("onnx", "hf") else rest, target)
     else:
         raise unknown("backbone", name, [*BACKBONES, *(f"{kind}:..." for kind in KINDS)])

@@ -24,7 +24,7 @@ class FeatureCache:
         if why is not None:
             self._warn(why)
         if self._folder is not None and self._folder.is_dir():
-            for entry in sorted(self._folder.iterdir()):
+            for entry in sorted(self._folder.glob("[!.]*")):  # not what is being written, or was by a killed process
                 self._known |= _pack(entry)
 
     def __contains__(self, digest: bytes) -> bool:

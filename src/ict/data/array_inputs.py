@@ -1,6 +1,7 @@
 """Turns users' arrays into network inputs with one layout and one scale. Plain data, so that it can be saved."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,31 @@ TINY = 1e-12  # length below which an example is not scaled, so that it stays in
 _EMBEDDED = 100  # the fewest features that may be those of a pretrained network
 _SPREAD = 30.0  # largest ratio between deviations of features on one scale
 _CHUNK = 2**24  # numbers converted to float64 at a time: memory may not hold all examples in that form
+
+
+class BadExample(UserError):
+    """An example from which nothing can be computed, and its row."""
+
+    def __init__(self, row: int, name: str = "") -> None:
+        what = name or f"example {row} of X"
+        super().__init__(f"{what} has a value that is not finite or far too large: fix it or leave it out.")
+        self.row = row
+
+
+def check_finite(numbers: Array, start: int = 0) -> None:
+    """A BadExample for the first row with a number that is not finite. `start`: the number of the first row."""
+    finite = np.isfinite(numbers).reshape(len(numbers), -1).all(1)
+    if not finite.all():
+        raise BadExample(start + int(np.argmin(finite)))
+
+
+@contextmanager
+def by_name(names: Sequence[str]) -> Iterator[None]:
+    """Call a bad example by its name instead of its row."""
+    try:
+        yield
+    except BadExample as bad:
+        raise BadExample(bad.row, names[bad.row]) from None
 
 
 @dataclass(frozen=True)
@@ -45,15 +71,14 @@ class ArrayInputs:
         for rows in _slices(x):
             with np.errstate(over="ignore"):
                 scaled[rows] = (x[rows] - mean) / std
-            if not (finite := np.isfinite(scaled[rows])).all():
-                first = rows.start + int(np.argmin(finite.reshape(len(finite), -1).all(1)))
-                raise UserError(
-                    f"example {first} of X has a value that is not finite or far too large: fix it or leave it out."
-                )
+            check_finite(scaled[rows], rows.start)
             if self.same_length:
                 for block in self.block_slices:
                     part = scaled[rows, block]
-                    part *= self.block_length / np.maximum(np.linalg.norm(part, axis=1, keepdims=True), TINY)
+                    with np.errstate(over="ignore"):
+                        lengths = np.linalg.norm(part, axis=1, keepdims=True)
+                    check_finite(lengths, rows.start)
+                    part *= self.block_length / np.maximum(lengths, TINY)
         return scaled
 
     @property

@@ -1,8 +1,9 @@
 """Reads pickles of byte arrays, numbers, strings, lists and dicts without running code from the pickle.
 
 Python's unpickler calls what a pickle names, numpy crashes on some malformed input, and a few hundred bytes can build
-an object whose hash or print never ends. So this file interprets only the opcodes that such files need: it imports and
-calls nothing, hashes only strings, and rejects all other opcodes.
+an object whose hash or print never ends or copy one text into all of the memory. So this file interprets only the
+opcodes that such files need: it imports and calls nothing, hashes only strings, makes about as many bytes as the file
+has, and rejects all other opcodes.
 """
 
 import pickletools
@@ -68,7 +69,7 @@ _STAND_INS: dict[str, Callable[..., Any]] = {
 
 def unpickled(raw: bytes) -> Any:
     """What a pickle holds. Anything else than such a pickle raises ValueError, IndexError, TypeError or KeyError."""
-    machine = _Machine()
+    machine = _Machine(2 * len(raw))  # a text may become bytes, and those an array
     for opcode, argument, _ in pickletools.genops(raw):
         if opcode.name == "STOP":
             return machine.pop()
@@ -77,11 +78,21 @@ def unpickled(raw: bytes) -> Any:
 
 
 class _Machine:
-    """The stack and the memo that opcodes work on."""
+    """The stack and the memo that opcodes work on. `room`: how many bytes may be made from what stands in the file."""
 
-    def __init__(self) -> None:
+    def __init__(self, room: int) -> None:
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
+        self.room = room
+
+    def made(self, value: Any) -> Any:
+        """Count the bytes of a new value: a text in the memo could be copied by every few bytes of the file."""
+        self.room -= (
+            len(value) if isinstance(value, bytes) else value.bytes.size if isinstance(value, PickledArray) else 0
+        )
+        if self.room < 0:
+            raise ValueError("the same bytes again and again")
+        return value
 
     def pop(self) -> Any:
         value = self.stack.pop()
@@ -148,10 +159,11 @@ class _Machine:
                 push(_stand_in(f"{module} {attribute}" if named else ""))
             case "REDUCE":
                 arguments, made = self.pop(), self.pop()
-                push(_call(made, arguments))
+                push(self.made(_call(made, arguments)))
             case "BUILD":
                 state = self.pop()
                 _fill(self.stack[-1], state)
+                self.made(self.stack[-1])
             case _ if name in _LITERALS:
                 push(argument)
             case _ if name in _OLD_STRINGS:

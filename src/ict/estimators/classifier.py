@@ -244,12 +244,12 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities [n, classes], in the order of `classes_`."""
-        from ict.experts.temperature import tempered
+        from ict.models.answers import answers
 
         check_is_fitted(self)
         with progress_line(shown=self.verbose > 0) as progress:
             X = self._numbers(X, reset=False, progress=progress)
-        return tempered(self.model_.predict_proba(self.inputs_(X)), self.temperature_)
+        return answers(self.model_.predict_proba, self.inputs_, self.temperature_, X)
 
     def predict(self, X: Any) -> Array:
         """The most probable class of each example."""

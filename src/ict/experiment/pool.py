@@ -7,6 +7,7 @@ pipe closes and the worker ends too.
 import multiprocessing
 import os
 import signal
+import socket
 import threading
 import traceback
 import warnings
@@ -34,6 +35,7 @@ THREADS = 1
 Pipe = Connection
 T = TypeVar("T")
 _STOP = (signal.SIGINT, signal.SIGTERM)
+_PATIENCE = 5.0  # seconds in which a worker is expected to have heard a signal
 
 
 @dataclass(frozen=True)
@@ -186,13 +188,30 @@ def _dismiss(pipe: Pipe, process: multiprocessing.process.BaseProcess) -> None:
     """Wait for a worker that was signaled to stop.
 
     Its pipe stays open meanwhile: if a record could not be sent, the checkpoint would be lost. A signal can get lost,
-    for example during an import. Such a worker finishes its task and stops when the pipe is closed.
+    for example during an import. Such a worker learns at its next record that nothing will be sent any more.
     """
+    late = threading.Timer(_PATIENCE, _hang_up, [pipe])
+    late.start()
     with suppress(EOFError, OSError):
         while pipe.recv()[0] == "record":
             pass
+    late.cancel()
+    late.join()
     pipe.close()
     process.join()
+
+
+def _hang_up(pipe: Pipe) -> None:
+    """Send nothing any more, but still receive."""
+    with suppress(OSError), socket.socket(fileno=os.dup(pipe.fileno())) as ours:  # on Windows a pipe is no socket
+        ours.shutdown(socket.SHUT_WR)
+
+
+def stop_if_hung_up(pipe: Pipe) -> None:
+    """Stop this worker, as a signal would, if the parent sends nothing any more. Only while a task runs: then nothing
+    but the end can come."""
+    if pipe.poll():
+        signal.raise_signal(signal.SIGTERM)
 
 
 def _start(process: multiprocessing.process.BaseProcess) -> None:
@@ -238,6 +257,10 @@ def _stop_with_parent() -> None:
 
 
 def _run(pipe: Pipe, task: Task) -> tuple[str, Any]:
+    def report(record: Record) -> None:
+        stop_if_hung_up(pipe)
+        pipe.send(("record", record))
+
     run = train(
         task.recipe,
         seed=task.seed,
@@ -247,6 +270,6 @@ def _run(pipe: Pipe, task: Task) -> tuple[str, Any]:
         resume=True,
         data_dir=task.data_dir,
         test=task.test,
-        log=lambda record: pipe.send(("record", record)),
+        log=report,
     )
     return "result", run.result

@@ -11,7 +11,7 @@ from ict.base.array_types import Array
 from ict.base.errors import UserError
 from ict.base.files import check_outside
 from ict.base.new_folder import NewFolder, new_folder
-from ict.data.array_inputs import fit_features, fit_inputs
+from ict.data.array_inputs import by_name, fit_features, fit_inputs
 from ict.data.labels import encode
 from ict.data.user.records import UserData
 from ict.data.user.remarks import word
@@ -103,8 +103,10 @@ def _fit(
     else:
         inputs = fit_features(x, prod(data.beside) if data.beside else 0)
         fitter = on_features(fitter, method)
-    ready = inputs(x)
-    valid = (inputs(data.x[rows.valid]), known.labels[rows.valid]) if len(rows.valid) else None
+    with by_name([data.names[row] for row in rows.train]):
+        ready = inputs(x)
+    with by_name([data.names[row] for row in rows.valid]):
+        valid = (inputs(data.x[rows.valid]), known.labels[rows.valid]) if len(rows.valid) else None
     look = Look(valid, _spread(ready[labels < 0]))
     if method == AUTO:
         seen = None if pictures is None else pictures.x[rows.train]

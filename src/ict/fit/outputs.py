@@ -13,6 +13,7 @@ from ict.base.errors import UserError, is_out_of_memory
 from ict.base.files import write_atomic
 from ict.base.interrupts import signal_of
 from ict.base.new_folder import NewFolder
+from ict.data.array_inputs import by_name
 from ict.data.labels import UNLABELED
 from ict.data.user.records import Progress, UserData
 from ict.data.user.remarks import word
@@ -128,7 +129,7 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit) -> tuple[str, d
     if in_folds:
         about["folds"] = in_folds
     if len(rows.valid):
-        about["validation"] = str(score(predicted(model, data.x, rows.valid), fit.labels[rows.valid]))
+        about["validation"] = str(score(predicted(model, data, rows.valid), fit.labels[rows.valid]))
     measured_on = rows.test if measured_by_test else rows.train
     of_held_out = held_out_lines(data, measured_on, model.classes, held_out)
     change = None
@@ -137,7 +138,7 @@ def _write_about(folder: NewFolder, model: SavedModel, fit: Fit) -> tuple[str, d
         change = earlier.compare(fit.earlier, about, of_held_out, fit.metric, fit.seed, groups)
     unlabeled = np.flatnonzero(fit.labels == UNLABELED)
     names = [data.names[i] for i in unlabeled]
-    probs = predicted(model, data.x, unlabeled, fit.progress)
+    probs = predicted(model, data, unlabeled, fit.progress)
     network = model.network if isinstance(model.network, TrainedNetwork) else None
     remarks = (*data.remarks, *rows.remarks)
 
@@ -233,7 +234,7 @@ def _test(model: SavedModel, fit: Fit) -> HeldOutProbs | None:
     rows = fit.rows.test
     if not len(rows):
         return None
-    probs = predicted(replace(model, temperature=1.0), fit.data.x, rows)
+    probs = predicted(replace(model, temperature=1.0), fit.data, rows)
     return HeldOutProbs(probs, tempered(probs, model.temperature), fit.labels[rows], np.arange(len(rows)))
 
 
@@ -280,11 +281,13 @@ def _mistakes(fit: Fit, held_out: HeldOutProbs | None, rows: Rows) -> list[Mista
     ]
 
 
-def predicted(model: SavedModel, x: Array, rows: Rows, progress: Progress | None = None) -> Array:
+def predicted(model: SavedModel, data: UserData, rows: Rows, progress: Progress | None = None) -> Array:
     """The probabilities of some rows, computed in chunks, since the examples may be on disk."""
     parts = [np.empty((0, len(model.classes)))]
     for start in range(0, len(rows), _CHUNK):
-        parts.append(model.predict_proba(x[rows[start : start + _CHUNK]]))
+        some = rows[start : start + _CHUNK]
+        with by_name([data.names[row] for row in some]):
+            parts.append(model.predict_proba(data.x[some]))
         if progress is not None:
             progress("predicting", min(start + _CHUNK, len(rows)), len(rows))
     return np.concatenate(parts)

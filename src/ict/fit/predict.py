@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ict.base.errors import UserError
 from ict.base.files import check_outside, replacing
+from ict.data.array_inputs import by_name
 from ict.data.user.read import TABLES, item_kind, stream_data
 from ict.data.user.records import ANY, Chunk, Progress, Stream
 from ict.data.user.remarks import counted, made_gray, photos_left_out, rows_left_out
@@ -88,10 +89,12 @@ def _stream(
 
 def write_predictions(out: Path, model: SavedModel, chunks: Iterable[Chunk]) -> None:
     """Write the lines of `prediction_lines` for a model and examples, which are read as needed."""
-    predicted = (
-        (chunk.names, model.predict_proba(model.inputs.from_files(chunk.x))) for chunk in chunks if chunk.names
-    )
-    write_lines(out, prediction_lines(model.classes, predicted))
+
+    def predicted(chunk: Chunk) -> NDArray[Any]:
+        with by_name(chunk.names):
+            return model.predict_proba(model.inputs.from_files(chunk.x))
+
+    write_lines(out, prediction_lines(model.classes, ((c.names, predicted(c)) for c in chunks if c.names)))
 
 
 def prediction_lines(

@@ -28,7 +28,7 @@ from ict.data.columns.table_inputs import TableInputs
 from ict.engine.memory_format import lay_out
 from ict.experiment.run_folder import serialized
 from ict.experts.graph import GRAPH, GraphPropagation
-from ict.experts.temperature import tempered
+from ict.models.answers import answers
 from ict.models.model_card import model_card
 from ict.models.own_network import make_own
 from ict.models.trained_network import TrainedNetwork
@@ -72,7 +72,7 @@ class SavedModel:
         return ""
 
     def predict_proba(self, x: NDArray[Any]) -> NDArray[Any]:
-        return tempered(self.network.predict_proba(self.inputs(x)), self.temperature)
+        return answers(self.network.predict_proba, self.inputs, self.temperature, x)
 
 
 def save_model(folder: Path, model: SavedModel, about: dict[str, Any], unfinished: str = "") -> None:
@@ -177,8 +177,8 @@ def _restored(
     if table is not None and (len(table.features),) != inputs.shape:
         raise ValueError(f"its table has {len(table.features)} features, but its inputs have the shape {inputs.shape}")
     temperature = float(config.get("temperature", 1.0))
-    if not 0 < temperature < float("inf"):
-        raise ValueError(f"the temperature {temperature} is not above 0")
+    if not 0.001 <= temperature <= 1000:
+        raise ValueError(f"the temperature {temperature} is not between 0.001 and 1000")
     check_file(folder / "model.safetensors")
     weights = (folder / "model.safetensors").read_bytes()
     digests = {"tensors": hashlib.sha256(weights).hexdigest(), "classes": _digest(classes)}

@@ -21,7 +21,7 @@ from ict.base.interrupts import stops_interrupt
 from ict.engine.device import Device, Mode, pick_device
 from ict.engine.loop import Record
 from ict.experiment.console import validation_error
-from ict.experiment.pool import Pipe, crew
+from ict.experiment.pool import Pipe, crew, stop_if_hung_up
 from ict.experiment.result import Result
 from ict.experiment.run import train
 from ict.recipes.recipe import Recipe
@@ -167,7 +167,8 @@ def work(plan: StudyPlan, gpu: str | None = None, pipe: Pipe | None = None) -> N
                     continue
             elif all(trial.finished for trial in _retrying(study.snapshots)):
                 return
-            _end_with_parent(pipe)
+            if pipe is not None:
+                stop_if_hung_up(pipe)
             time.sleep(min(1.0, plan.place.grace / 10))
 
 
@@ -182,7 +183,8 @@ def _run(plan: StudyPlan, study: Study, claim: Claim, pipe: Pipe | None) -> None
         with Pulse(study, claim, progress) as pulse:
 
             def log(record: Record) -> None:
-                _end_with_parent(pipe)
+                if pipe is not None:
+                    stop_if_hung_up(pipe)
                 pulse.check()
                 progress.update(step=record["step"], seconds=record["seconds"])
                 if (error := validation_error(record)) is not None:
@@ -254,12 +256,6 @@ def _retrying(attempt: Callable[[], Answer]) -> Answer:
         except StorageError:
             time.sleep(seconds)
     return attempt()
-
-
-def _end_with_parent(pipe: Pipe | None) -> None:
-    """Stop if the parent process is gone: then the pipe reports its end, and nothing else is ever sent."""
-    if pipe is not None and pipe.poll():
-        raise KeyboardInterrupt
 
 
 @contextmanager

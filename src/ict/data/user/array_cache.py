@@ -1,11 +1,12 @@
 """A cache of arrays on disk, keyed by a hash of their source, so that nothing is computed twice.
 
-An entry is a folder with the rows of an array and JSON about them, verified by a hash when it is read. It is written
-atomically. When the cache exceeds its limit, the least recently used entries are removed. Deleting the whole cache is
-always safe.
+An entry is a folder with the rows of an array and JSON about them, both verified by a hash when it is read. It is
+written atomically. When the cache exceeds its limit, the least recently used entries are removed. Deleting the whole
+cache is always safe.
 """
 
 import hashlib
+import json
 import os
 import shutil
 from collections.abc import Iterable
@@ -49,9 +50,11 @@ def read_entry(entry: Path) -> tuple[Array, dict[str, Any]] | None:
     """The memory-mapped rows of an entry and its JSON; None if the entry is missing or damaged."""
     try:
         about = read_json(entry / _ABOUT)
+        claimed = about.pop("blake2b")
         with (entry / _ROWS).open("rb") as file:
-            whole = hashlib.file_digest(file, "blake2b").hexdigest() == about["blake2b"]
-        if not whole or about["dtype"] not in _TYPES:
+            digest = hashlib.file_digest(file, "blake2b")
+        digest.update(_canonical(about))
+        if digest.hexdigest() != claimed or about["dtype"] not in _TYPES:
             return None
         shape, dtype = (about["n"], *about["shape"]), np.dtype(about["dtype"])
         # an empty file cannot be mapped
@@ -81,7 +84,9 @@ def write_entry(entry: Path, rows: Iterable[Array], dtype: str, shape: tuple[int
                 n += 1
             file.flush()
             os.fsync(file.fileno())
-        write_json(temporary / _ABOUT, {"n": n, "shape": shape, "dtype": dtype, **about, "blake2b": digest.hexdigest()})
+        about = {"n": n, "shape": shape, "dtype": dtype, **about}
+        digest.update(_canonical(about))
+        write_json(temporary / _ABOUT, about | {"blake2b": digest.hexdigest()})
         try:
             temporary.rename(entry)
         except OSError:
@@ -91,6 +96,11 @@ def write_entry(entry: Path, rows: Iterable[Array], dtype: str, shape: tuple[int
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     keep_within_limit(entry)
+
+
+def _canonical(about: dict[str, Any]) -> bytes:
+    """JSON that is the same before it is written and after it was read."""
+    return json.dumps(json.loads(json.dumps(about)), sort_keys=True).encode()
 
 
 def entries(folder: Path) -> list[Path]:

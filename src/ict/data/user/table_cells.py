@@ -13,7 +13,7 @@ from ict.base.errors import UserError
 from ict.data.columns.frames import pandas_for
 from ict.data.labels import find_label_column
 from ict.data.user.records import digest, label_strings
-from ict.data.user.table_file import Cells, pieces, table_columns
+from ict.data.user.table_file import Cells, check_size, pieces, table_columns
 
 _BETWEEN = "\0"  # which no cell has
 
@@ -45,6 +45,7 @@ class TableCells:
 
 def table_cells(path: Path, label: str | None = None) -> TableCells:
     """The cells of a table. Without `label`, the column of labels has one of the usual names, if there is one."""
+    check_size(path)
     columns = table_columns(path)
     if label is not None and label not in columns:
         raise UserError(f"{path} has no column '{label}': name the one with the labels by label_column, of {columns}.")

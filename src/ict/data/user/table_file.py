@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from ict.base.errors import UserError
-from ict.base.reading import reading
+from ict.base.reading import check_unpacked, reading
 from ict.data.columns.cells import GAPS
 from ict.data.columns.frames import check_names, pandas_for
 from ict.data.user.remarks import listed
 
 CHUNK = 65536  # rows read at a time
 _MARK = "\0"  # before the label while a CSV is read
+_CELL = 4  # bytes of a number in memory
 _SAMPLE = 65536  # characters of a CSV that show how it is written
 
 
@@ -77,6 +78,14 @@ def n_rows(path: Path) -> int | None:
         return None
     with _table(path):
         return int(_parquet(path).metadata.num_rows)
+
+
+def check_size(path: Path) -> None:
+    """A UserError if a table that is read at once claims far more cells than its file could hold uncompressed."""
+    if is_parquet(path):
+        with _table(path):
+            about = _parquet(path).metadata
+        check_unpacked(path, _CELL * about.num_rows * about.num_columns, "save it as a .csv")
 
 
 def is_parquet(path: Path) -> bool:

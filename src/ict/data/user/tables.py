@@ -19,7 +19,7 @@ from ict.data.labels import LABEL_COLUMNS, find_label_column, is_label_column, w
 from ict.data.user.records import Chunk, Items, ReadOptions, Stream, StreamOptions, UserData, label_strings
 from ict.data.user.remarks import counted, listed, unlabeled_rows, unlike_the_model
 from ict.data.user.rows import RowBlock, finite, joined, without
-from ict.data.user.table_file import CHUNK, Cells, Piece, is_parquet, n_rows, pieces, table_columns
+from ict.data.user.table_file import CHUNK, Cells, Piece, check_size, is_parquet, n_rows, pieces, table_columns
 
 ITEMS: Items = "numbers"
 Encode = Callable[[Piece, NDArray[np.object_]], RowBlock]  # a piece of a table and its labels to usable rows
@@ -29,6 +29,7 @@ def read(path: Path, options: ReadOptions) -> UserData:
     """Read every column except the labels, as features of its kind."""
     if options.labels is not None:
         raise UserError(f"{path} is a table with its own label column: leave out the labels {options.labels}.")
+    check_size(path)
     names = table_columns(path)
     label = _label_column(names, path, options.label_column, options.unlabeled)
     columns = [name for name in names if name not in (label, options.group_column)]

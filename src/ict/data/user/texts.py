@@ -23,7 +23,7 @@ from ict.data.user.records import (
     label_strings,
 )
 from ict.data.user.remarks import counted, listed, rows_left_out, unlabeled_rows
-from ict.data.user.table_file import table_columns
+from ict.data.user.table_file import check_size, table_columns
 from ict.data.user.tables import text_blocks
 
 ITEMS: Items = "texts"
@@ -68,6 +68,7 @@ def stream(path: Path, options: StreamOptions) -> Stream:
 
 def _from_table(path: Path, options: ReadOptions) -> tuple[list[str], UserData]:
     """The texts, and their data without features."""
+    check_size(path)
     blocks = list(text_blocks(path, options.text_column, options.label_column, options.skip_bad))
     texts, labels, names, bad = ([value for block in blocks for value in block[i]] for i in range(4))
     remarks = (*_beside(path, options), *rows_left_out(bad), *unlabeled_rows(labels))
