@@ -29,6 +29,7 @@ from ict.recipes import find
 from ict.recipes.recipe import from_dict
 from ict.studies.storage import Storage
 from ict.studies.trials import read_seeds
+from tests import test_cli
 from tests.tiny import tiny
 
 
@@ -164,6 +165,16 @@ def test_an_absurd_value_is_refused_with_its_limit(make: Callable[[], Any], fiel
 def test_absurd_seeds(text: str) -> None:
     with pytest.raises(UserError, match="--seeds"):
         read_seeds(text)
+
+
+@pytest.mark.parametrize(
+    "words", [("demo", "--seeds"), ("figure", "moons", "--seeds"), ("compare", "digits-100", "--tune")]
+)
+def test_absurd_numbers_of_seeds(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("ict.paper.demo.demo", lambda *_, **__: "")
+    monkeypatch.setattr("ict.paper.figure.moons", lambda *_, **__: "")
+    monkeypatch.setattr("ict.paper.compare.compare", lambda *_, **__: "")
+    assert test_cli.ict(monkeypatch, *words, "999999999999", "--out", tmp_path / "o") == 2
 
 
 def test_a_huge_whole_number_is_no_float() -> None:

@@ -38,7 +38,10 @@ def compare(
     ] = None,
     settings: Settings = None,
     tune: Annotated[
-        int, typer.Option(min=0, help="Number of other seeds on whose validation data each method is tuned first.")
+        int,
+        typer.Option(
+            min=0, max=10_000, help="Number of other seeds on whose validation data each method is tuned first."
+        ),
     ] = 0,
     grids: Annotated[
         list[str] | None,

@@ -22,7 +22,7 @@ ModeName = Annotated[
     Literal["exact", "fast"],
     typer.Option(help="exact is bit-reproducible, fast is for speed on a GPU or on a CPU with bfloat16."),
 ]
-SeedCount = Annotated[int, typer.Option(min=1, help="Number of seeds.")]
+SeedCount = Annotated[int, typer.Option(min=1, max=10_000, help="Number of seeds.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")]
 
 _LABELS = (

@@ -14,7 +14,9 @@ def figure(
     out: Annotated[Path, typer.Option("--out", "-o", help="Image file to write.")] = Path("moons.png"),
     recipe: Annotated[str, typer.Option(help="Recipe to draw beside supervised training.")] = "moons/ict-sharpened",
     seed: Annotated[int, typer.Option(help="Seed to draw.")] = 4,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Also count the successes over this many seeds.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="Also count the successes over this many seeds.")
+    ] = None,
     allow_code: AllowCode = None,
 ) -> None:
     """Draw the paper's two-moons figure and write its numbers to a file beside it."""
