@@ -253,7 +253,7 @@ CANDIDATES = {"mean", "anchored", "trees", "anchored-graph", "logistic"}
 def test_auto_compares_on_folds_and_ships_one_network() -> None:
     X, y, truth = blobs()
     model = SemiSupervisedClassifier(**QUICK).fit(X, y)
-    assert set(model.comparison_) == CANDIDATES and all(len(folds) == 3 for folds in model.comparison_.values())
+    assert set(model.comparison_) == CANDIDATES and all(len(folds) == 5 for folds in model.comparison_.values())
     assert model.method_ in CANDIDATES and isinstance(model.model_, TrainedNetwork)
     assert model.verdict_ is not None and str(model.verdict_) in model.remark_ and model.score(X, truth) > 0.95
     assert model.estimate_ is not None and model.estimate_.n == 15

@@ -698,9 +698,12 @@ def test_a_parquet_file(tmp_path: Path) -> None:
 
 def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = table(tmp_path, "a,y\n1,2\n").rename(tmp_path / "t.parquet")
-    for library in ("pyarrow", "pyarrow.parquet"):
-        monkeypatch.setitem(sys.modules, library, None)
-    assert_refused(path, "`pip install pyarrow`")
+    with monkeypatch.context() as without:
+        for library in ("pyarrow", "pyarrow.parquet"):
+            without.setitem(sys.modules, library, None)
+        assert_refused(path, "`pip install pyarrow`")
+    pandas = pytest.importorskip("pandas")
+    pandas.DataFrame({"a": [1.0], "y": ["u"]}).to_parquet(path)
     monkeypatch.setitem(sys.modules, "pandas", None)
     assert_refused(path, "`pip install pandas`")
 

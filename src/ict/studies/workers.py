@@ -167,8 +167,8 @@ def work(plan: StudyPlan, gpu: str | None = None, pipe: Pipe | None = None) -> N
                     continue
             elif all(trial.finished for trial in _retrying(study.snapshots)):
                 return
-            if pipe is not None:
-                stop_if_hung_up(pipe)
+            if pipe is not None and pipe.poll():  # the parent is gone; no training runs that a signal would end well
+                raise KeyboardInterrupt
             time.sleep(min(1.0, plan.place.grace / 10))
 
 
