@@ -142,7 +142,7 @@ def _whole(ratios: list[float]) -> str:
     if not ratios:
         return ""
     return (
-        f"`ICTClassifier`, which fits three folds more to calibrate its probabilities, takes {median(ratios):.0f} "
+        f"`ICTClassifier`, which also fits folds to calibrate its probabilities, takes {median(ratios):.0f} "
         f"times and at most {max(ratios):.0f} times. "
     )
 
