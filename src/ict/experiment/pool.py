@@ -134,7 +134,10 @@ def served(
             if waiting and pipe not in busy:
                 index = waiting.popleft()
                 busy[pipe] = index, message(index)
-                pipe.send(busy[pipe][1])
+                try:
+                    pipe.send(busy[pipe][1])
+                except OSError:
+                    raise killed(busy[pipe][1]) from None
         ready = wait(list(busy))
         for pipe in [pipe for pipe in busy if pipe in ready]:
             index, sent = busy[pipe]
