@@ -20,12 +20,7 @@ from ict.engine.loop import final_network
 from ict.engine.settings import Optimizer
 from ict.engine.state import State
 from ict.engine.step import Program
-from ict.estimators.default_recipes import (
-    after_seeding,
-    default_recipe,
-    is_anchored,
-    seeding_recipe,
-)
+from ict.estimators.default_recipes import after_seeding, default_recipe, is_anchored, seeding_recipe
 from ict.experiment.prepare import prepare
 from ict.experiment.progress_line import SILENT, ProgressLine
 from ict.experiment.training import updater
